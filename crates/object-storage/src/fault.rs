@@ -12,7 +12,7 @@ pub enum CopyError {
     /// The local file cannot be read.
     #[error("{}: {source}", path.display())]
     Local {
-        /// The file.
+        /// Path of the local file.
         path: PathBuf,
         /// The error of reading.
         source: io::Error,
@@ -20,7 +20,7 @@ pub enum CopyError {
     /// The local file changed its length during the copy.
     #[error("{} changed while it was copied; only closed files are copied", path.display())]
     Changed {
-        /// The file.
+        /// Path of the local file.
         path: PathBuf,
     },
     /// The storage does not accept the key, or the key may not do what was asked.

@@ -21,7 +21,7 @@ use crate::bucket::BucketSettings;
 /// A fault of the storage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// Connections fail.
+    /// Every connection is refused.
     Away,
     /// Each request is answered by this status.
     Answers(u16),

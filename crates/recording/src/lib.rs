@@ -29,7 +29,8 @@ pub use file_header::{Beginning, FileHeader};
 pub use folder::{Folder, FolderError, FolderId};
 pub use glassline_hub::StreamName;
 pub use recorders::{
-    DeletedSum, FolderPlan, FolderStatus, Keep, Layers, Loss, NotRecorded, Plan, RecorderEvent,
-    RecorderEventKind, RecorderParts, Recorders, RecordingState, RecordingStatus, StreamPlan,
+    DeletedSum, FolderPlan, FolderStatus, Keep, Layers, Loss, NotRecorded, Plan, PlanOfStream,
+    RecorderEvent, RecorderEventKind, RecorderParts, Recorders, RecordingState, RecordingStatus,
+    StreamPlan,
 };
 pub use retention::{Deleted, Retention};

@@ -1,7 +1,7 @@
 // The timeline of a stream: what was recorded, and its picture at any second.
 //
 //   …/list ─► spans ─┬─► strip of time ─ chosen second ─► Recorded ─► video
-//   …/marks ─► marks ┘        └─ below a pointer: …/picture
+//   …/marks ─► marks ┘        └─ below a pointer: …/thumbnail
 //
 // The address keeps the second (`?at=`), so that a link leads to it.
 
@@ -39,7 +39,7 @@ const recorded = new Recorded(video, {
 });
 const strip = new TimeStrip($('strip'), {
   onSeek: seek,
-  picture: (ms) => playback('picture', { at: iso(ms), width: 320 }),
+  picture: (ms) => playback('thumbnail', { at: iso(ms), width: 320 }),
 });
 const exporting = new ExportDialog({
   url: (ms, seconds, isExact) => {

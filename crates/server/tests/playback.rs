@@ -138,7 +138,7 @@ fn a_recording_is_listed_and_read_by_range_as_by_the_whole() {
     }
     let (status, head, jpeg) = recording.bytes(
         "GET",
-        &format!("/-/playback/picture?path=demo&at={start}&width=160"),
+        &format!("/-/playback/thumbnail?path=demo&at={start}&width=160"),
         &[],
     );
     assert_eq!(status, 200, "{head}");
@@ -202,10 +202,10 @@ fn what_cannot_be_played_is_a_problem_that_says_why() {
             404,
             "recorded",
         ),
-        ("picture?path=demo", 400, "at"),
-        ("picture?path=demo&at=1000", 404, "recorded"),
+        ("thumbnail?path=demo", 400, "at"),
+        ("thumbnail?path=demo&at=1000", 404, "recorded"),
         (
-            &format!("picture?path=demo&at={start}&width=1"),
+            &format!("thumbnail?path=demo&at={start}&width=1"),
             400,
             "width",
         ),
@@ -247,7 +247,7 @@ fn readers_have_no_past_and_exports_are_audited() {
         "list?path=demo",
         "marks?path=demo",
         "get?path=demo&start=1&duration=1",
-        "picture?path=demo&at=1",
+        "thumbnail?path=demo&at=1",
     ] {
         assert_eq!(get(&format!("/-/playback/{path}"), VIEWER), 403, "{path}");
         assert_eq!(

@@ -125,7 +125,8 @@ pub(super) const ROOMS: &[(&str, &[Row])] = &[
         ("http", &[]),
         ("impairment", &[]),
         ("whep", &["agent"]),
-        ("viewers", &["whep"]),
+        ("hls", &["agent", "whep"]),
+        ("viewers", &["agent", "hls", "whep"]),
         ("call", &["http", "impairment", "viewers", "whep"]),
         ("probe", &["agent", "viewers", "whep"]),
         ("ways", &[]),
@@ -234,6 +235,8 @@ pub(super) const LONG_FILES: &[&str] = &[
 /// Structs above 20 fields, by their files.
 #[rustfmt::skip]
 pub(super) const WIDE_STRUCTS: &[(&str, &str)] = &[
+    // One field for each column of the table.
+    ("crates/lab/src/adaptive/figures.rs", "Figures"),
     ("crates/lab/src/congestion/session/measured.rs", "Measured"),
     ("crates/lab/src/viewers/step.rs", "Step"),
     ("crates/sctp/src/association/mod.rs", "Association"),

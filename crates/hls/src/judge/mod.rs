@@ -11,6 +11,8 @@
 //! a SHOULD a warning.
 
 mod boxes;
+#[cfg(test)]
+mod delta_tests;
 mod finding;
 mod media;
 mod multivariant;

@@ -317,50 +317,6 @@ fn a_blocking_reload_must_answer_with_what_was_asked_for() {
     );
 }
 
-fn of_delta(edit: impl Fn(String) -> String) -> Vec<&'static str> {
-    let known = media(&live(7, 12, 1));
-    let full = media(&live(7, 12, 2));
-    let delta = live_with(7, 12, 2, edit);
-    let mut findings = Findings::default();
-    judge_delta(&media(&delta), &known, &full, &mut findings);
-    names(findings)
-}
-
-/// Leaves out the first `count` segments of [`live`] from 7 on.
-fn skipping(count: u64) -> impl Fn(String) -> String {
-    let seen = std::cell::Cell::new(0);
-    move |line| {
-        let is_of_segment = line.starts_with("#EXTINF")
-            || line.starts_with("#EXT-X-PROGRAM")
-            || !line.starts_with('#');
-        if line.starts_with("#EXT-X-MAP") {
-            return format!("#EXT-X-SKIP:SKIPPED-SEGMENTS={count}");
-        }
-        if is_of_segment && seen.get() < count {
-            seen.set(seen.get() + u64::from(!line.starts_with('#')));
-            return String::new();
-        }
-        line
-    }
-}
-
-#[test]
-fn a_delta_update_must_complete_to_the_full_playlist() {
-    assert_eq!(of_delta(skipping(6)), [""; 0]);
-    assert_eq!(of_delta(skipping(8)), ["skipped-too-much"]);
-    assert_eq!(of_delta(|line| line), ["no-delta"]);
-    let skip = skipping(6);
-    assert_eq!(
-        of_delta(|line| skip(line).replace("15.mp4", "x.mp4")),
-        ["delta-differs"]
-    );
-    let skip = skipping(6);
-    assert_eq!(
-        of_delta(|line| skip(line).replace("SEQUENCE:7", "SEQUENCE:9")),
-        ["delta-differs"]
-    );
-}
-
 fn of_multivariant(text: &str) -> Vec<&'static str> {
     let reading = read(text.as_bytes(), Surroundings::default()).expect("a playlist");
     assert!(reading.faults.is_empty(), "{:?}", reading.faults);

@@ -20,7 +20,7 @@ pub enum DirectivesError {
     /// A number is none.
     #[error("{key}={value}: the value is a whole number")]
     NoNumber {
-        /// The directive.
+        /// The directive of the query.
         key: &'static str,
         /// The text in place of the number.
         value: String,

@@ -10,7 +10,7 @@ use crate::file_header::Beginning;
 /// Times of the wall clock from `from` on, without `to`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TimeRange {
-    /// First instant.
+    /// Instant at which it begins.
     pub from: SystemTime,
     /// First instant after the range.
     pub to: SystemTime,

@@ -17,7 +17,7 @@ pub struct Mark {
     pub stream: StreamName,
     /// Text for people; may be empty.
     pub label: String,
-    /// First instant.
+    /// Instant at which it begins.
     pub from: SystemTime,
     /// First instant after the span.
     pub to: SystemTime,
@@ -32,7 +32,7 @@ pub struct NewMark {
     pub stream: StreamName,
     /// Text for people; may be empty.
     pub label: String,
-    /// First instant.
+    /// Instant at which it begins.
     pub from: SystemTime,
     /// First instant after the span.
     pub to: SystemTime,

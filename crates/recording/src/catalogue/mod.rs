@@ -55,7 +55,7 @@ pub enum CatalogueError {
         folder.display(), folder.display()
     )]
     Index {
-        /// The folder.
+        /// Path of the folder.
         folder: PathBuf,
         /// Reason as SQLite says it.
         reason: String,

@@ -11,7 +11,7 @@ const JITTER: Duration = Duration::from_millis(500);
 /// A continuous stretch of a stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Span {
-    /// First instant.
+    /// Instant at which it begins.
     pub from: SystemTime,
     /// End of the last frame.
     pub to: SystemTime,

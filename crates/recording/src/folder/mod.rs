@@ -41,7 +41,7 @@ pub enum FolderError {
     /// The folder, or a file of ours in it, cannot be made or read.
     #[error("recordings cannot be kept in {}: {action}: {error}", folder.display())]
     Io {
-        /// The folder.
+        /// Path of the folder.
         folder: PathBuf,
         /// The step that was tried.
         action: &'static str,
@@ -54,7 +54,7 @@ pub enum FolderError {
         folder.display(), Process(*process)
     )]
     Locked {
-        /// The folder.
+        /// Path of the folder.
         folder: PathBuf,
         /// Number of the process, if it is known.
         process: Option<u32>,
@@ -66,7 +66,7 @@ pub enum FolderError {
         folder.display(), folder.display()
     )]
     Unmounted {
-        /// The folder.
+        /// Path of the folder.
         folder: PathBuf,
     },
 }

@@ -15,7 +15,7 @@ use glassline_runtime::{
 };
 
 use super::stream_recorder::{Now, RecorderOptions, StreamRecorder};
-use crate::writer::{JobQueue, Lane};
+use crate::writer::{JobQueue, LayerRecording};
 
 /// Longest wait of the thread.
 const TURN: Duration = Duration::from_millis(500);
@@ -29,7 +29,7 @@ const WAKE: mio::Token = mio::Token(0);
 #[derive(Debug)]
 pub(crate) struct Source {
     pub(crate) stream: Arc<Stream>,
-    pub(crate) lane: Arc<Lane>,
+    pub(crate) layer_recording: Arc<LayerRecording>,
     pub(crate) queue: Arc<JobQueue>,
     pub(crate) options: RecorderOptions,
 }
@@ -37,8 +37,8 @@ pub(crate) struct Source {
 #[derive(Debug)]
 enum Command {
     Start(Box<Source>),
-    /// Ends the recording of the lane.
-    Stop(Arc<Lane>),
+    /// Ends the recording of the layer recording.
+    Stop(Arc<LayerRecording>),
     /// Answers when everything before is done.
     Settle(SyncSender<()>),
     /// Ends all recordings, and the thread.
@@ -54,7 +54,7 @@ pub(crate) struct ReadingThread {
 }
 
 /// The reason why streams are not recorded although they are published, by the addresses of their
-/// lanes.
+/// layer recordings.
 #[derive(Debug, Default)]
 struct Troubles(Mutex<HashMap<usize, String>>);
 
@@ -105,9 +105,9 @@ impl ReadingThread {
         self.commands.send(command, &self.refused).is_ok()
     }
 
-    /// Ends the recording of a lane. Returns false if the thread takes no command now.
-    pub(crate) fn end(&self, lane: &Arc<Lane>) -> bool {
-        let command = Command::Stop(Arc::clone(lane));
+    /// Ends the recording of a layer recording. Returns false if the thread takes no command now.
+    pub(crate) fn end(&self, layer_recording: &Arc<LayerRecording>) -> bool {
+        let command = Command::Stop(Arc::clone(layer_recording));
         self.commands.send(command, &self.refused).is_ok()
     }
 
@@ -123,9 +123,9 @@ impl ReadingThread {
         }
     }
 
-    /// Returns why nothing of a lane is recorded; `None` if all is well.
-    pub(crate) fn trouble(&self, lane: &Arc<Lane>) -> Option<String> {
-        self.troubles.lock().get(&key_of(lane)).cloned()
+    /// Returns why nothing of a layer recording is recorded; `None` if all is well.
+    pub(crate) fn trouble(&self, layer_recording: &Arc<LayerRecording>) -> Option<String> {
+        self.troubles.lock().get(&key_of(layer_recording)).cloned()
     }
 
     /// Ends all recordings: everything that was read is in the queues.
@@ -176,12 +176,15 @@ impl Recording {
         // At once, so that the next keyframe of the layer is not missed.
         read_layer(
             &mut subscription,
-            &source.lane.layer,
+            &source.layer_recording.layer,
             &source.stream.tracks(),
         );
-        let (lane, queue) = (Arc::clone(&source.lane), Arc::clone(&source.queue));
+        let (layer_recording, queue) = (
+            Arc::clone(&source.layer_recording),
+            Arc::clone(&source.queue),
+        );
         Self {
-            recorder: StreamRecorder::new(lane, queue, source.options),
+            recorder: StreamRecorder::new(layer_recording, queue, source.options),
             source,
             subscription,
             wake,
@@ -211,7 +214,11 @@ impl Recording {
     fn begin(&mut self, now: Now) {
         let stream = &self.source.stream;
         let tracks = stream.tracks();
-        read_layer(&mut self.subscription, &self.source.lane.layer, &tracks);
+        read_layer(
+            &mut self.subscription,
+            &self.source.layer_recording.layer,
+            &tracks,
+        );
         self.layout = Some(self.subscription.layout());
         self.recorder
             .begin(&tracks, self.subscription.missed(), now);
@@ -251,9 +258,10 @@ impl Reading {
                 Command::Start(source) => {
                     self.recordings.push(Recording::new(*source, &self.waker));
                 }
-                Command::Stop(lane) => {
+                Command::Stop(layer_recording) => {
                     let mut recordings = self.recordings.iter();
-                    let found = recordings.position(|it| Arc::ptr_eq(&it.source.lane, &lane));
+                    let found = recordings
+                        .position(|it| Arc::ptr_eq(&it.source.layer_recording, &layer_recording));
                     if let Some(position) = found {
                         let recording = self.recordings.swap_remove(position);
                         self.end(recording);
@@ -278,7 +286,9 @@ impl Reading {
         let now = self.now();
         recording.read(&mut self.units, now);
         recording.recorder.end(now);
-        self.troubles.lock().remove(&key_of(&recording.source.lane));
+        self.troubles
+            .lock()
+            .remove(&key_of(&recording.source.layer_recording));
     }
 }
 
@@ -295,7 +305,7 @@ impl PollingThread for Reading {
             let recording = &mut self.recordings[position];
             if recording.wake.take() || recording.recorder.trouble().is_some() {
                 recording.read(&mut self.units, now);
-                let key = key_of(&recording.source.lane);
+                let key = key_of(&recording.source.layer_recording);
                 match recording.recorder.trouble() {
                     Some(trouble) => self.troubles.lock().insert(key, trouble),
                     None => self.troubles.lock().remove(&key),
@@ -326,7 +336,7 @@ impl PollingThread for Reading {
     }
 }
 
-/// Returns what tells a lane from all others while it lives.
-fn key_of(lane: &Arc<Lane>) -> usize {
-    Arc::as_ptr(lane).addr()
+/// Returns what tells a layer recording from all others while it lives.
+fn key_of(layer_recording: &Arc<LayerRecording>) -> usize {
+    Arc::as_ptr(layer_recording).addr()
 }

@@ -51,12 +51,12 @@ impl Inner {
             return;
         };
         known.was_losing = false;
-        for lane in &running.lanes {
-            if !self.reading.end(lane) {
+        for layer_recording in &running.layer_recordings {
+            if !self.reading.end(layer_recording) {
                 tracing::error!(stream = %name, "a recording did not end: its thread is busy");
             }
         }
-        known.ending.extend(running.lanes);
+        known.ending.extend(running.layer_recordings);
         self.tell(RecorderEventKind::Stopped, name.as_str(), None);
     }
 
@@ -103,8 +103,10 @@ impl Inner {
         let mut events = Vec::new();
         for (name, known) in &mut self.streams {
             known.settle();
-            let lanes = known.running.iter().flat_map(|it| &it.lanes);
-            let trouble = lanes.filter_map(|lane| self.reading.trouble(lane)).next();
+            let layer_recordings = known.running.iter().flat_map(|it| &it.layer_recordings);
+            let trouble = layer_recordings
+                .filter_map(|layer_recording| self.reading.trouble(layer_recording))
+                .next();
             if trouble.is_some() == known.was_losing {
                 continue;
             }

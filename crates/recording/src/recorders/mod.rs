@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 use glassline_hub::{Hub, StreamChange, StreamEvent, StreamName, StreamSummary};
 use glassline_runtime::{Clock, Supervisor, calendar};
 
-pub use plan::{FolderPlan, Keep, Layers, Plan, StreamPlan};
+pub use plan::{FolderPlan, Keep, Layers, Plan, PlanOfStream, StreamPlan};
 pub use status::{
     DeletedSum, FolderStatus, Loss, RecorderEvent, RecorderEventKind, RecordingState,
     RecordingStatus,
@@ -34,7 +34,7 @@ use crate::retention::{Retention, RetentionThread};
 use crate::writer::{FolderParts, FolderState, FolderThread, JobQueue, QueueBound};
 use inner::{Inner, OpenedFolder};
 use known_folders::KnownFolders;
-use recording::{Known, Running, lanes};
+use recording::{Known, Running, layer_recordings};
 
 /// Protocol of a stream that is pulled from another server of the cluster, which records it.
 const PULLED: &str = "pull";
@@ -45,7 +45,7 @@ const GONE_WITHIN: Duration = Duration::from_secs(30);
 /// Everything that recordings need of a server.
 #[derive(Clone, Debug)]
 pub struct RecorderParts {
-    /// The streams.
+    /// The streams of the server.
     pub hub: Arc<Hub>,
     /// The server's clock.
     pub clock: Clock,
@@ -353,11 +353,11 @@ impl Recorders {
         let Some(folder) = inner.folders.get(&plan.folder) else {
             return;
         };
-        let lanes = lanes(&stream, &plan.layers);
-        for lane in &lanes {
+        let layer_recordings = layer_recordings(&stream, &plan.layers);
+        for layer_recording in &layer_recordings {
             let begun = inner.reading.begin(Source {
                 stream: Arc::clone(&stream),
-                lane: Arc::clone(lane),
+                layer_recording: Arc::clone(layer_recording),
                 queue: Arc::clone(folder.thread.queue()),
                 options: RecorderOptions { file: plan.file },
             });
@@ -369,7 +369,7 @@ impl Recorders {
             plan,
             source,
             since: calendar::now(),
-            lanes,
+            layer_recordings,
         };
         inner.tell(RecorderEventKind::Started, name.as_str(), None);
         inner.streams.entry(name.clone()).or_default().running = Some(running);

@@ -9,7 +9,7 @@ use glassline_hub::{Demand, SourceNumber, Stream, StreamName};
 use super::plan::{Layers, StreamPlan};
 use super::status::{Loss, RecordingState, RecordingStatus};
 use crate::recorder::ReadingThread;
-use crate::writer::{Lane, LaneFigures};
+use crate::writer::{LayerRecording, LayerRecordingFigures};
 
 /// Facts about a stream, recorded or not.
 #[derive(Debug, Default)]
@@ -23,7 +23,7 @@ pub(super) struct Known {
     /// Keeps the source of the stream running that comes on demand.
     pub(super) demand: Option<Demand>,
     /// Lanes whose recordings have ended, while something of them may still be written.
-    pub(super) ending: Vec<Arc<Lane>>,
+    pub(super) ending: Vec<Arc<LayerRecording>>,
     /// Figures of recordings of the stream that have ended.
     pub(super) before: Figures,
     /// Whether frames were lost at the last look.
@@ -36,7 +36,7 @@ pub(super) struct Running {
     pub(super) plan: StreamPlan,
     pub(super) source: SourceNumber,
     pub(super) since: SystemTime,
-    pub(super) lanes: Vec<Arc<Lane>>,
+    pub(super) layer_recordings: Vec<Arc<LayerRecording>>,
 }
 
 /// Figures that only rise.
@@ -48,10 +48,10 @@ pub(super) struct Figures {
 }
 
 impl Figures {
-    pub(super) fn add(&mut self, lane: &LaneFigures) {
-        self.bytes += lane.bytes;
-        self.fragments += lane.fragments;
-        for (kind, figures) in &lane.losses {
+    pub(super) fn add(&mut self, layer_recording: &LayerRecordingFigures) {
+        self.bytes += layer_recording.bytes;
+        self.fragments += layer_recording.fragments;
+        for (kind, figures) in &layer_recording.losses {
             let reason = kind.as_str();
             let loss = self.losses.entry(reason).or_insert(Loss {
                 reason,
@@ -64,31 +64,32 @@ impl Figures {
     }
 }
 
-/// Returns the lanes of a stream that is to be recorded.
-pub(super) fn lanes(stream: &Stream, layers: &Layers) -> Vec<Arc<Lane>> {
-    let lane = |layer: String| Arc::new(Lane::new(stream.name().clone(), layer));
+/// Returns the layer recordings of a stream that is to be recorded.
+pub(super) fn layer_recordings(stream: &Stream, layers: &Layers) -> Vec<Arc<LayerRecording>> {
+    let layer_recording =
+        |layer: String| Arc::new(LayerRecording::new(stream.name().clone(), layer));
     let tracks = stream.tracks();
     let layered = tracks.iter().find(|it| !it.layers.is_empty());
     match (layers, layered) {
         (Layers::All, Some(track)) => {
             let names = track.layers.iter();
-            names.map(|it| lane(it.rid.clone())).collect()
+            names.map(|it| layer_recording(it.rid.clone())).collect()
         }
         (Layers::Named(name), Some(track)) if track.layers.iter().any(|it| it.rid == *name) => {
-            vec![lane(name.clone())]
+            vec![layer_recording(name.clone())]
         }
-        _ => vec![lane(String::new())],
+        _ => vec![layer_recording(String::new())],
     }
 }
 
 impl Known {
-    /// Adds up the lanes of which nothing is written any more.
+    /// Adds up the layer recordings of which nothing is written any more.
     pub(super) fn settle(&mut self) {
         let before = &mut self.before;
-        self.ending.retain(|lane| {
-            let is_written = Arc::strong_count(lane) > 1;
+        self.ending.retain(|layer_recording| {
+            let is_written = Arc::strong_count(layer_recording) > 1;
             if !is_written {
-                before.add(&lane.figures());
+                before.add(&layer_recording.figures());
             }
             is_written
         });
@@ -105,14 +106,14 @@ impl Known {
         let is_wanted = plan.is_some() && self.wish.unwrap_or(is_automatic);
         let mut figures = self.before.clone();
         self.ending.iter().for_each(|it| figures.add(&it.figures()));
-        let lanes = self.running.iter().flat_map(|it| &it.lanes);
+        let layer_recordings = self.running.iter().flat_map(|it| &it.layer_recordings);
         let (mut lag, mut file, mut reason) = (Duration::ZERO, None, None);
-        for lane in lanes {
-            let of_lane = lane.figures();
-            figures.add(&of_lane);
-            lag = lag.max(of_lane.lag);
-            file = file.or(of_lane.file);
-            reason = reason.or_else(|| reading.trouble(lane));
+        for layer_recording in layer_recordings {
+            let of_layer_recording = layer_recording.figures();
+            figures.add(&of_layer_recording);
+            lag = lag.max(of_layer_recording.lag);
+            file = file.or(of_layer_recording.file);
+            reason = reason.or_else(|| reading.trouble(layer_recording));
         }
         let state = match (&self.running, &reason) {
             (Some(_), Some(_)) => RecordingState::Losing,

@@ -136,13 +136,18 @@ impl Scene {
     }
 
     /// Publishes seconds, each when the one before the last is written.
-    fn run(&mut self, publisher: &mut Publisher, seconds: std::ops::Range<i64>, lanes: u64) {
+    fn run(
+        &mut self,
+        publisher: &mut Publisher,
+        seconds: std::ops::Range<i64>,
+        layer_recordings: u64,
+    ) {
         // From then on the layers are read.
         self.recorders.lock().reading.settle();
         let before = self.fragments();
         for (number, second) in (0..).zip(seconds) {
             Self::second(publisher, second);
-            let written = before + lanes * u64::from(u32::max(number, 1) - 1);
+            let written = before + layer_recordings * u64::from(u32::max(number, 1) - 1);
             self.wait("a fragment", |it| it.fragments() >= written);
         }
     }

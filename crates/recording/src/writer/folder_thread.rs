@@ -257,7 +257,7 @@ impl Opening {
         while Instant::now() < until {
             heartbeat.beat();
             if let Some(job) = self.shared.queue.take(TURN) {
-                job.lane().fail(Failure {
+                job.layer_recording().fail(Failure {
                     kind: FailureKind::Away,
                     text: reason.to_owned(),
                 });

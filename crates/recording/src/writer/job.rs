@@ -3,25 +3,25 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 
-use super::lane::Lane;
+use super::layer_recording::LayerRecording;
 use crate::catalogue::RecordedTrack;
 use crate::file_header::FileHeader;
 
 /// Something to be written.
 #[derive(Debug)]
 pub(crate) enum Job {
-    /// Begins a file of a lane.
+    /// Begins a file of a layer recording.
     Begin(Box<NewFile>),
-    /// Adds a fragment to the lane's file.
+    /// Adds a fragment to the layer recording's file.
     Append(Fragment),
-    /// Ends the lane's file.
+    /// Ends the layer recording's file.
     Finish(FileEnd),
 }
 
 /// A file that begins.
 #[derive(Debug)]
 pub(crate) struct NewFile {
-    pub(crate) lane: Arc<Lane>,
+    pub(crate) layer_recording: Arc<LayerRecording>,
     pub(crate) header: FileHeader,
     pub(crate) tracks: Vec<RecordedTrack>,
     /// Everything before the first fragment.
@@ -31,7 +31,7 @@ pub(crate) struct NewFile {
 /// About a second of all tracks.
 #[derive(Debug)]
 pub(crate) struct Fragment {
-    pub(crate) lane: Arc<Lane>,
+    pub(crate) layer_recording: Arc<LayerRecording>,
     pub(crate) pieces: Vec<Bytes>,
     /// Time from the first frame of the file to the end of this fragment.
     pub(crate) end: Duration,
@@ -44,7 +44,7 @@ pub(crate) struct Fragment {
 /// The end of a file.
 #[derive(Debug)]
 pub(crate) struct FileEnd {
-    pub(crate) lane: Arc<Lane>,
+    pub(crate) layer_recording: Arc<LayerRecording>,
     /// Everything behind the last fragment.
     pub(crate) pieces: Vec<Bytes>,
     /// A change of the file's beginning once everything else is on the disk.
@@ -59,12 +59,12 @@ pub(crate) struct Patch {
 }
 
 impl Job {
-    /// Returns the lane of the job.
-    pub(crate) fn lane(&self) -> &Arc<Lane> {
+    /// Returns the layer recording of the job.
+    pub(crate) fn layer_recording(&self) -> &Arc<LayerRecording> {
         match self {
-            Self::Begin(it) => &it.lane,
-            Self::Append(it) => &it.lane,
-            Self::Finish(it) => &it.lane,
+            Self::Begin(it) => &it.layer_recording,
+            Self::Append(it) => &it.layer_recording,
+            Self::Finish(it) => &it.layer_recording,
         }
     }
 

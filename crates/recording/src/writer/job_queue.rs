@@ -61,7 +61,7 @@ impl JobQueue {
     }
 
     /// Puts a job into the queue at `now`. Beginnings and ends of files always have room: they are small,
-    /// and a lane has at most one of each between two keyframes.
+    /// and a layer recording has at most one of each between two keyframes.
     ///
     /// # Errors
     /// Returns a fragment for which there is no room.
@@ -80,7 +80,7 @@ impl JobQueue {
         Ok(())
     }
 
-    /// Returns whether so little waits that a lane that lost frames may go on.
+    /// Returns whether so little waits that a layer recording that lost frames may go on.
     pub(crate) fn has_recovered(&self, now: Instant) -> bool {
         let waiting = self.lock();
         let oldest = waiting.oldest();

@@ -3,7 +3,7 @@
 //! ```text
 //! StreamRecorder ─ Job ─► JobQueue, bounded ─► FolderWriter ─► Disk
 //!       ▲                                        │ SyncJob ─► fdatasync on a thread of its own
-//!       └──────── Lane: failure, figures ◄───────┘
+//!       └──────── LayerRecording: failure, figures ◄───────┘
 //! ```
 //!
 //! `kill -9` loses nothing that was written, because the system has it. A power failure loses what was
@@ -14,7 +14,7 @@ mod folder_thread;
 mod folder_writer;
 mod job;
 mod job_queue;
-mod lane;
+mod layer_recording;
 mod sync_job;
 
 pub(crate) use folder_thread::{FolderParts, FolderState, FolderThread};
@@ -22,4 +22,4 @@ pub(crate) use folder_thread::{FolderParts, FolderState, FolderThread};
 pub(crate) use folder_writer::{FolderWriter, WriterOptions};
 pub(crate) use job::{FileEnd, Fragment, Job, NewFile, Patch};
 pub(crate) use job_queue::{JobQueue, QueueBound};
-pub(crate) use lane::{Lane, LaneFigures};
+pub(crate) use layer_recording::{LayerRecording, LayerRecordingFigures};

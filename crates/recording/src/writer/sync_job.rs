@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use super::job::Patch;
-use super::lane::Lane;
+use super::layer_recording::LayerRecording;
 use crate::catalogue::FolderIndex;
 use crate::catalogue::Growth;
 use crate::disk::{DiskFile, Failure};
@@ -17,7 +17,7 @@ pub(super) struct SharedFile {
     pub(super) file: Box<dyn DiskFile>,
     /// Path below the folder.
     pub(super) path: PathBuf,
-    pub(super) lane: Arc<Lane>,
+    pub(super) layer_recording: Arc<LayerRecording>,
     /// Whether a sync waits or runs.
     pub(super) is_syncing: AtomicBool,
     /// Bytes from the beginning that are on the disk.

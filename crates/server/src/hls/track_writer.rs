@@ -57,7 +57,7 @@ pub(super) struct TrackWriter {
     track: Track,
     /// Makes the frames of a layer that the hub does not have.
     maker: Option<AacMaker>,
-    /// Longest part.
+    /// Longest duration of a part.
     part_target: Duration,
     frame_rate: f64,
     /// Absent until the origin is known, and for a track that cannot be described.

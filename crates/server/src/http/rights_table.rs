@@ -81,7 +81,7 @@ const TABLE: &[(&str, &str, &str)] = &[
     ("GET HEAD", "/-/playback/list", "113331"),
     ("GET HEAD", "/-/playback/get", "113331"),
     ("GET", "/-/playback/marks", "113331"),
-    ("GET", "/-/playback/picture", "113331"),
+    ("GET", "/-/playback/thumbnail", "113331"),
     ("GET HEAD", "/{stream}/timeline", "113331"),
     ("GET HEAD", "/api/v1/streams/{name}/export", "113331"),
     // Those who may start, stop and mark its recording, which none of these may.

@@ -86,7 +86,7 @@ pub(crate) enum Piece {
     Bytes(Bytes),
     /// A part of a file, as it is.
     Slice {
-        /// The file.
+        /// The file that has the bytes.
         of: Footage,
         /// Offset of the first byte.
         offset: u64,
@@ -95,7 +95,7 @@ pub(crate) enum Piece {
     },
     /// A fragment whose times are changed.
     Fragment {
-        /// The file.
+        /// The file that has the bytes.
         of: Footage,
         /// Offset of the first byte.
         offset: u64,
@@ -240,7 +240,7 @@ impl Assembly {
     }
 }
 
-/// FNV-1a of 64 bits, as of pictures: nobody gains by a collision but a stale part of a stream of his own.
+/// FNV-1a of 64 bits, as of thumbnails: nobody gains by a collision but a stale part of a stream of his own.
 struct Fnv(u64);
 
 impl Default for Fnv {

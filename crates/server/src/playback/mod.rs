@@ -13,9 +13,9 @@
 mod assembly;
 mod body;
 mod clip;
-mod picture;
 mod plan;
 mod stretch;
+mod thumbnail;
 pub(crate) mod time_text;
 
 use std::sync::Arc;
@@ -32,9 +32,9 @@ use crate::metrics::head;
 use crate::service::{Departing, NamedViewer, NotEnded, Service, ViewerFigures};
 
 pub(crate) use clip::{Clip, ClipForm};
-pub(crate) use picture::PictureOrder;
 pub(crate) use plan::Wanted;
 pub(crate) use stretch::Stretch;
+pub(crate) use thumbnail::ThumbnailOrder;
 
 /// Reads of files at a time. A disk that hangs must not take the threads of everything else.
 const READS: usize = 16;
@@ -48,7 +48,7 @@ const BODIES_PER_ADDRESS: usize = 32;
 pub(crate) struct Playback {
     disk: BlockingPool,
     places: FairPlaces<SourcePrefix>,
-    pictures: picture::Pictures,
+    thumbnails: thumbnail::Thumbnails,
     bytes: Arc<Counter>,
     bodies: Counter,
 }
@@ -77,9 +77,9 @@ pub(crate) enum NoFootage {
     /// A thread panicked.
     #[error("the server made a mistake while it looked for the recording; the log has its place")]
     Panicked,
-    /// The keyframe does not become a picture.
+    /// The keyframe does not become a thumbnail.
     #[error(transparent)]
-    NoPicture(#[from] NoStill),
+    NoThumbnail(#[from] NoStill),
 }
 
 /// The recordings of a stream.
@@ -96,7 +96,7 @@ impl Default for Playback {
         Self {
             disk: BlockingPool::new(READS),
             places: FairPlaces::new(BODIES_MAX, BODIES_PER_ADDRESS),
-            pictures: picture::Pictures::default(),
+            thumbnails: thumbnail::Thumbnails::default(),
             bytes: Arc::default(),
             bodies: Counter::new(),
         }

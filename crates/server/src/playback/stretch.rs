@@ -11,7 +11,7 @@ const JITTER: Duration = Duration::from_millis(500);
 /// A stretch of a stream.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Stretch {
-    /// First instant.
+    /// Instant at which it begins.
     pub(crate) from: SystemTime,
     /// End of the last frame.
     pub(crate) to: SystemTime,
@@ -74,7 +74,7 @@ pub(super) fn of_files(
     stretches
 }
 
-/// Returns the layer that was recorded as the best one of each time, or else the one of the largest pictures.
+/// Returns the layer that was recorded as the best one of each time, or else the one of the largest thumbnails.
 fn best_layer(files: &[RecordedFile]) -> String {
     let pixels = |file: &RecordedFile| {
         let tracks = file.tracks.iter();

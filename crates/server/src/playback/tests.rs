@@ -389,9 +389,9 @@ async fn a_file_that_vanishes_ends_the_body_with_an_error_that_names_it() {
 }
 
 #[tokio::test]
-async fn a_time_has_a_picture_which_is_made_once() {
+async fn a_time_has_a_thumbnail_which_is_made_once() {
     let recorded = Recorded::of(&[(0, 3)]);
-    let order = |at, width| PictureOrder {
+    let order = |at, width| ThumbnailOrder {
         of: recorded.subject(),
         at,
         limit: SizeLimit {
@@ -399,18 +399,18 @@ async fn a_time_has_a_picture_which_is_made_once() {
             height: None,
         },
     };
-    let picture = recorded
+    let thumbnail = recorded
         .playback
-        .picture(order(at(1.0), 96))
+        .thumbnail(order(at(1.0), 96))
         .await
-        .expect("a picture");
-    assert!(picture.starts_with(&[0xff, 0xd8]), "JPEG");
+        .expect("a thumbnail");
+    assert!(thumbnail.starts_with(&[0xff, 0xd8]), "JPEG");
     let again = recorded
         .playback
-        .picture(order(at(1.01), 96))
+        .thumbnail(order(at(1.01), 96))
         .await
-        .expect("a picture");
-    assert_eq!(again.as_ptr(), picture.as_ptr(), "kept");
-    let none = recorded.playback.picture(order(at(60.0), 96)).await;
+        .expect("a thumbnail");
+    assert_eq!(again.as_ptr(), thumbnail.as_ptr(), "kept");
+    let none = recorded.playback.thumbnail(order(at(60.0), 96)).await;
     assert!(matches!(none, Err(NoFootage::Nothing)), "{none:?}");
 }

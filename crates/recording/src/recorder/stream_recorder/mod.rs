@@ -12,7 +12,7 @@ use super::open_file::OpenFile;
 use crate::catalogue::RecordedTrack;
 use crate::disk::Failure;
 use crate::file_header::{Beginning, FileHeader};
-use crate::writer::{FileEnd, Fragment as WrittenFragment, Job, JobQueue, Lane, NewFile};
+use crate::writer::{FileEnd, Fragment as WrittenFragment, Job, JobQueue, LayerRecording, NewFile};
 
 /// Length of a fragment: what a crash of the machine's process may cost.
 const FRAGMENT: Duration = Duration::from_secs(1);
@@ -31,7 +31,7 @@ pub(crate) struct RecorderOptions {
 /// Records one stream.
 #[derive(Debug)]
 pub(crate) struct StreamRecorder {
-    lane: Arc<Lane>,
+    layer_recording: Arc<LayerRecording>,
     queue: Arc<JobQueue>,
     options: RecorderOptions,
     /// The tracks that the source publishes; `None` while there is none.
@@ -72,9 +72,13 @@ pub(crate) struct Now {
 }
 
 impl StreamRecorder {
-    pub(crate) fn new(lane: Arc<Lane>, queue: Arc<JobQueue>, options: RecorderOptions) -> Self {
+    pub(crate) fn new(
+        layer_recording: Arc<LayerRecording>,
+        queue: Arc<JobQueue>,
+        options: RecorderOptions,
+    ) -> Self {
         Self {
-            lane,
+            layer_recording,
             queue,
             options,
             run: None,
@@ -130,7 +134,7 @@ impl StreamRecorder {
             self.lose(Failure::late(), now);
             self.restart();
         }
-        if let Some(failure) = self.lane.take_failure() {
+        if let Some(failure) = self.layer_recording.take_failure() {
             self.lose(failure, now);
         }
         for unit in units {
@@ -140,7 +144,7 @@ impl StreamRecorder {
             self.published = Some(unit.stamps.published);
             // A unit that cannot be read is left out, and shows in no file.
             if let Err(error) = run.fragmenter.push(unit, &now.wall) {
-                tracing::debug!(stream = %self.lane.stream, %error, "a unit is not recorded");
+                tracing::debug!(stream = %self.layer_recording.stream, %error, "a unit is not recorded");
             }
             self.take_outputs(now);
         }
@@ -223,7 +227,7 @@ impl StreamRecorder {
         let end = file.end_with(fragment);
         let wall_end = file.wall(end);
         let job = Job::Append(WrittenFragment {
-            lane: Arc::clone(&self.lane),
+            layer_recording: Arc::clone(&self.layer_recording),
             pieces: fragment.pieces().cloned().collect(),
             end,
             wall_end,
@@ -270,8 +274,8 @@ impl StreamRecorder {
             u64::try_from(ms).unwrap_or(0)
         });
         let says = FileHeader {
-            stream: self.lane.stream.clone(),
-            layer: self.lane.layer.clone(),
+            stream: self.layer_recording.stream.clone(),
+            layer: self.layer_recording.layer.clone(),
             run: number,
             number: run.next_file,
             start: UNIX_EPOCH + start,
@@ -294,10 +298,10 @@ impl StreamRecorder {
                 .saturating_add(fragment.decode_time.nanos()),
         );
         let length = self.options.file;
-        let first = until_cut(start, phase(&self.lane, length), length);
+        let first = until_cut(start, phase(&self.layer_recording, length), length);
         run.fragmenter.begin_segment_at(stream_time + first);
         let job = Job::Begin(Box::new(NewFile {
-            lane: Arc::clone(&self.lane),
+            layer_recording: Arc::clone(&self.layer_recording),
             header: says,
             tracks,
             pieces,
@@ -313,7 +317,7 @@ impl StreamRecorder {
         };
         let tail = file.finish();
         let job = Job::Finish(FileEnd {
-            lane: Arc::clone(&self.lane),
+            layer_recording: Arc::clone(&self.layer_recording),
             pieces: tail.pieces,
             patch: tail.patch,
         });
@@ -333,14 +337,14 @@ impl StreamRecorder {
             return;
         }
         // A disk that refuses loses what waits for it, too.
-        let written = self.lane.figures().written_to;
+        let written = self.layer_recording.figures().written_to;
         let written = written.filter(|_| failure.is_refusal());
         let from = written.or(run.ended).unwrap_or(now.wall.unix(now.at));
         tracing::warn!(
-            stream = %self.lane.stream, reason = %failure,
+            stream = %self.layer_recording.stream, reason = %failure,
             "a recording loses frames until it goes on at a keyframe"
         );
-        self.lane
+        self.layer_recording
             .note(|it| it.losses.entry(failure.kind).or_default().count += 1);
         self.losing = Some(Losing::new(failure, from, now.at));
     }
@@ -350,9 +354,9 @@ impl StreamRecorder {
         let Some(ending) = &self.ending else {
             return;
         };
-        let written = self.lane.figures().written_to;
+        let written = self.layer_recording.figures().written_to;
         if written.is_some_and(|it| it > ending.from) {
-            tracing::info!(stream = %self.lane.stream, "a recording goes on");
+            tracing::info!(stream = %self.layer_recording.stream, "a recording goes on");
             self.ending = None;
         }
     }
@@ -373,7 +377,7 @@ impl StreamRecorder {
         if let Some(losing) = &mut self.losing {
             let more = losing.count_to(now.wall.unix(now.at));
             let kind = losing.failure.kind;
-            self.lane
+            self.layer_recording
                 .note(|it| it.losses.entry(kind).or_default().time += more);
         }
     }
@@ -404,11 +408,11 @@ fn fragmenter(
     fragmenter.map_err(|error| error.to_string())
 }
 
-/// Returns the part of `length` by which the files of a lane are shifted, so that those of many lanes do
+/// Returns the part of `length` by which the files of a layer recording are shifted, so that those of many layer recordings do
 /// not end at once.
-fn phase(lane: &Lane, length: Duration) -> Duration {
+fn phase(layer_recording: &LayerRecording, length: Duration) -> Duration {
     let mut hasher = DefaultHasher::new();
-    (&lane.stream, &lane.layer).hash(&mut hasher);
+    (&layer_recording.stream, &layer_recording.layer).hash(&mut hasher);
     length * u32::try_from(hasher.finish() % 1000).unwrap_or(0) / 1000
 }
 

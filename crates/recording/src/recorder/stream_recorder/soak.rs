@@ -71,10 +71,13 @@ fn recorded() -> Duration {
     let mut recorders: Vec<StreamRecorder> = (0..STREAMS)
         .map(|stream| {
             let name = StreamName::parse(&format!("cam{stream}")).expect("a name");
-            let lane = Arc::new(Lane::new(name, String::new()));
+            let layer_recording = Arc::new(LayerRecording::new(name, String::new()));
             let file = Duration::from_secs(600);
-            let mut recorder =
-                StreamRecorder::new(lane, Arc::clone(&queue), RecorderOptions { file });
+            let mut recorder = StreamRecorder::new(
+                layer_recording,
+                Arc::clone(&queue),
+                RecorderOptions { file },
+            );
             recorder.begin(&[Track::new(Codec::Vp8)], 0, now(0));
             recorder
         })

@@ -29,7 +29,7 @@ struct Scene {
     disk: ModelDisk,
     writer: FolderWriter,
     queue: Arc<JobQueue>,
-    lane: Arc<Lane>,
+    layer_recording: Arc<LayerRecording>,
     recorder: StreamRecorder,
     start: Instant,
     /// Milliseconds since the start.
@@ -59,25 +59,25 @@ impl Scene {
             identity: None,
         };
         let stream = StreamName::parse("cam").expect("a name");
-        let (lane, queue) = (
-            Arc::new(Lane::new(stream, String::new())),
+        let (layer_recording, queue) = (
+            Arc::new(LayerRecording::new(stream, String::new())),
             Arc::new(JobQueue::new(bound)),
         );
         let options_of_recorder = RecorderOptions {
             file: Duration::from_secs(file_s),
         };
-        let (of_lane, of_queue) = (Arc::clone(&lane), Arc::clone(&queue));
+        let (of_layer_recording, of_queue) = (Arc::clone(&layer_recording), Arc::clone(&queue));
         let mut scene = Self {
             writer: FolderWriter::new(Arc::new(disk.clone()), Arc::clone(&index), options),
             start: crate::disk::Disk::now(&disk),
-            recorder: StreamRecorder::new(of_lane, of_queue, options_of_recorder),
+            recorder: StreamRecorder::new(of_layer_recording, of_queue, options_of_recorder),
             _scratch: scratch,
             catalogue,
             _folder: folder,
             index,
             disk,
             queue,
-            lane,
+            layer_recording,
             now_ms: 0,
             stepped: 0,
             size: 640,
@@ -166,12 +166,16 @@ impl Scene {
     }
 
     fn files(&self) -> Vec<RecordedFile> {
-        let files = self.catalogue.files(&self.lane.stream, Self::all());
+        let files = self
+            .catalogue
+            .files(&self.layer_recording.stream, Self::all());
         files.expect("an index")
     }
 
     fn spans(&self) -> Vec<Span> {
-        let spans = self.catalogue.spans(&self.lane.stream, Self::all());
+        let spans = self
+            .catalogue
+            .spans(&self.layer_recording.stream, Self::all());
         spans.expect("an index")
     }
 
@@ -228,7 +232,7 @@ fn files_are_cut_at_keyframes_and_their_decode_times_go_on() {
         let tracks: Vec<_> = file.tracks.iter().map(|it| it.codec.as_str()).collect();
         assert_eq!(tracks.len(), 2, "{tracks:?}");
     }
-    let losses = scene.lane.figures().losses;
+    let losses = scene.layer_recording.figures().losses;
     assert!(losses.is_empty(), "{losses:?}");
 }
 
@@ -290,7 +294,7 @@ fn a_disk_that_refuses_is_a_gap_with_its_reason_and_recording_goes_on_when_it_is
         assert_eq!(spans[1].loss_before.as_ref(), Some(&trouble));
         let gap = spans[1].from.duration_since(spans[0].to).expect("later");
         assert!((19.0..=24.0).contains(&gap.as_secs_f64()), "{gap:?}");
-        let losses = scene.lane.figures().losses;
+        let losses = scene.layer_recording.figures().losses;
         let loss = losses[&kind];
         assert_eq!((loss.count, losses.len()), (1, 1));
         assert!((19.0..=24.0).contains(&loss.time.as_secs_f64()), "{loss:?}");
@@ -322,7 +326,7 @@ fn a_disk_that_hangs_costs_what_its_queue_does_not_hold() {
     let gap = spans[1].from.duration_since(spans[0].to).expect("later");
     // What was queued is written, and the rest of the minute is the gap.
     assert!((52.0..=58.0).contains(&gap.as_secs_f64()), "{gap:?}");
-    let loss = scene.lane.figures().losses[&FailureKind::Slow];
+    let loss = scene.layer_recording.figures().losses[&FailureKind::Slow];
     assert!(loss.time.abs_diff(gap) < MS * 1500, "{loss:?} {gap:?}");
 }
 
@@ -359,7 +363,7 @@ fn a_source_that_comes_again_begins_another_run() {
     assert_eq!(files.len(), 2);
     assert!(files[0].run != files[1].run && files[1].number == 0);
     assert_eq!(scene.spans().len(), 2);
-    assert!(scene.lane.figures().losses.is_empty());
+    assert!(scene.layer_recording.figures().losses.is_empty());
 }
 
 #[test]

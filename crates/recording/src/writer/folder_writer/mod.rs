@@ -11,7 +11,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use super::job::{FileEnd, Fragment, Job, NewFile, Patch};
-use super::lane::Lane;
+use super::layer_recording::LayerRecording;
 use super::sync_job::{SharedFile, SyncJob, SyncedEnd};
 use crate::catalogue::{FolderIndex, Growth};
 use crate::disk::{Disk, DiskFile, Failure, FailureKind};
@@ -63,7 +63,7 @@ pub(crate) struct FolderWriter {
     folder: PathBuf,
     index: Arc<FolderIndex>,
     options: WriterOptions,
-    /// The files that are open, by the addresses of their lanes.
+    /// The files that are open, by the addresses of their layer recordings.
     files: HashMap<usize, OpenFile>,
     /// The reason why the folder refused last, and until when it is not tried.
     refused: Option<(Failure, Instant)>,
@@ -94,9 +94,12 @@ impl FolderWriter {
         }
     }
 
-    /// Writes for one job. Whatever fails is told to the job's lane.
+    /// Writes for one job. Whatever fails is told to the job's layer recording.
     pub(crate) fn run(&mut self, job: Job) {
-        let (lane, key) = (Arc::clone(job.lane()), key_of(job.lane()));
+        let (layer_recording, key) = (
+            Arc::clone(job.layer_recording()),
+            key_of(job.layer_recording()),
+        );
         let done = match job {
             Job::Begin(new) => self.begin(&new),
             Job::Append(fragment) => self.append(&fragment),
@@ -105,7 +108,7 @@ impl FolderWriter {
         if let Err(error) = done {
             let failure = Failure::of(&error);
             self.give_up(key);
-            lane.fail(failure.clone());
+            layer_recording.fail(failure.clone());
             let now = self.disk.now();
             self.refused = Some((failure, now + PAUSE));
             self.refused_since.get_or_insert(now);
@@ -159,12 +162,12 @@ impl FolderWriter {
 
     fn begin(&mut self, new: &NewFile) -> io::Result<()> {
         let now = self.disk.now();
-        let key = key_of(&new.lane);
+        let key = key_of(&new.layer_recording);
         self.give_up(key);
         if let Some((failure, until)) = &self.refused
             && now < *until
         {
-            new.lane.fail(failure.clone());
+            new.layer_recording.fail(failure.clone());
             return Ok(());
         }
         self.check_identity()?;
@@ -172,7 +175,7 @@ impl FolderWriter {
         let shared = Arc::new(SharedFile {
             file,
             path: path.clone(),
-            lane: Arc::clone(&new.lane),
+            layer_recording: Arc::clone(&new.layer_recording),
             is_syncing: AtomicBool::new(false),
             synced: AtomicU64::new(0),
             failure: OnceLock::new(),
@@ -183,7 +186,7 @@ impl FolderWriter {
             begun: 0,
             reserved: 0,
             reserve_step: RESERVED_FIRST,
-            sync_at: now + spread(&new.lane, self.options.sync),
+            sync_at: now + spread(&new.layer_recording, self.options.sync),
         };
         let written = file
             .reserve(0)
@@ -193,7 +196,7 @@ impl FolderWriter {
         written?;
         self.refused = None;
         self.refused_since = None;
-        new.lane.note(|it| {
+        new.layer_recording.note(|it| {
             it.files += 1;
             it.file = Some(path);
         });
@@ -245,8 +248,8 @@ impl FolderWriter {
     }
 
     fn append(&mut self, fragment: &Fragment) -> io::Result<()> {
-        // Without a file, the lane has failed and its recorder learns that.
-        let Some(file) = self.files.get_mut(&key_of(&fragment.lane)) else {
+        // Without a file, the layer recording has failed and its recorder learns that.
+        let Some(file) = self.files.get_mut(&key_of(&fragment.layer_recording)) else {
             return Ok(());
         };
         let bytes = fragment
@@ -265,7 +268,7 @@ impl FolderWriter {
             file.begun = file.growth.bytes;
         }
         let now = self.disk.now();
-        fragment.lane.note(|it| {
+        fragment.layer_recording.note(|it| {
             it.bytes += bytes;
             it.fragments += 1;
             it.lag = now.saturating_duration_since(fragment.published);
@@ -276,10 +279,10 @@ impl FolderWriter {
     }
 
     fn finish(&mut self, end: FileEnd) -> io::Result<()> {
-        let Some(mut file) = self.files.remove(&key_of(&end.lane)) else {
+        let Some(mut file) = self.files.remove(&key_of(&end.layer_recording)) else {
             return Ok(());
         };
-        end.lane.note(|it| it.file = None);
+        end.layer_recording.note(|it| it.file = None);
         let content = file.growth.bytes;
         let appended = file.shared.file.append(&end.pieces);
         let whole = end.pieces.iter().map(|it| it.len() as u64).sum::<u64>();
@@ -295,10 +298,10 @@ impl FolderWriter {
         appended
     }
 
-    /// Ends the file of a lane as it is.
+    /// Ends the file of a layer recording as it is.
     fn give_up(&mut self, key: usize) {
         if let Some(file) = self.files.remove(&key) {
-            file.shared.lane.note(|it| it.file = None);
+            file.shared.layer_recording.note(|it| it.file = None);
             self.close(file, None);
         }
     }
@@ -328,11 +331,15 @@ impl FolderWriter {
     fn end_failed(&mut self) {
         let failed = self.files.iter().filter_map(|(key, file)| {
             let failure = file.shared.failure.get()?;
-            Some((*key, Arc::clone(&file.shared.lane), failure.clone()))
+            Some((
+                *key,
+                Arc::clone(&file.shared.layer_recording),
+                failure.clone(),
+            ))
         });
-        for (key, lane, failure) in failed.collect::<Vec<_>>() {
+        for (key, layer_recording, failure) in failed.collect::<Vec<_>>() {
             self.give_up(key);
-            lane.fail(failure);
+            layer_recording.fail(failure);
         }
     }
 }
@@ -369,16 +376,16 @@ impl fmt::Debug for FolderWriter {
     }
 }
 
-/// Returns what tells a lane from all others while it lives.
-fn key_of(lane: &Arc<Lane>) -> usize {
-    Arc::as_ptr(lane).addr()
+/// Returns what tells a layer recording from all others while it lives.
+fn key_of(layer_recording: &Arc<LayerRecording>) -> usize {
+    Arc::as_ptr(layer_recording).addr()
 }
 
-/// Returns the part of `interval` by which a lane's first sync is shifted, so that those of many lanes do
+/// Returns the part of `interval` by which a layer recording's first sync is shifted, so that those of many layer recordings do
 /// not come at once.
-fn spread(lane: &Lane, interval: Duration) -> Duration {
+fn spread(layer_recording: &LayerRecording, interval: Duration) -> Duration {
     let mut hasher = DefaultHasher::new();
-    (&lane.stream, &lane.layer).hash(&mut hasher);
+    (&layer_recording.stream, &layer_recording.layer).hash(&mut hasher);
     interval * u32::try_from(hasher.finish() % 1000).unwrap_or(0) / 1000
 }
 

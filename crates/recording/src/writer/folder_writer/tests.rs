@@ -49,14 +49,14 @@ impl Scene {
         }
     }
 
-    fn lane(name: &str) -> Arc<Lane> {
+    fn layer_recording(name: &str) -> Arc<LayerRecording> {
         let stream = StreamName::parse(name).expect("a name");
-        Arc::new(Lane::new(stream, String::new()))
+        Arc::new(LayerRecording::new(stream, String::new()))
     }
 
-    fn begin(&mut self, lane: &Arc<Lane>, number: u32, second: u64) {
+    fn begin(&mut self, layer_recording: &Arc<LayerRecording>, number: u32, second: u64) {
         let header = FileHeader {
-            stream: lane.stream.clone(),
+            stream: layer_recording.stream.clone(),
             layer: String::new(),
             run: 1,
             number,
@@ -64,17 +64,17 @@ impl Scene {
             beginning: Beginning::Length,
         };
         self.writer.run(Job::Begin(Box::new(NewFile {
-            lane: Arc::clone(lane),
+            layer_recording: Arc::clone(layer_recording),
             header,
             tracks: Vec::new(),
             pieces: vec![Bytes::from_static(b"head")],
         })));
     }
 
-    fn append(&mut self, lane: &Arc<Lane>, end_s: u64, bytes: usize) {
+    fn append(&mut self, layer_recording: &Arc<LayerRecording>, end_s: u64, bytes: usize) {
         let published = self.disk.now();
         self.writer.run(Job::Append(Fragment {
-            lane: Arc::clone(lane),
+            layer_recording: Arc::clone(layer_recording),
             pieces: vec![Bytes::from(vec![b'.'; bytes])],
             end: Duration::from_secs(end_s),
             wall_end: Duration::from_secs(1_800_000_000 + end_s),
@@ -82,9 +82,9 @@ impl Scene {
         }));
     }
 
-    fn finish(&mut self, lane: &Arc<Lane>) {
+    fn finish(&mut self, layer_recording: &Arc<LayerRecording>) {
         self.writer.run(Job::Finish(FileEnd {
-            lane: Arc::clone(lane),
+            layer_recording: Arc::clone(layer_recording),
             pieces: vec![Bytes::from_static(b"tail")],
             patch: Some(Patch {
                 offset: 0,
@@ -105,26 +105,28 @@ impl Scene {
         self.writer.take_syncs().into_iter().for_each(SyncJob::run);
     }
 
-    fn files(&self, lane: &Lane) -> Vec<RecordedFile> {
+    fn files(&self, layer_recording: &LayerRecording) -> Vec<RecordedFile> {
         let all = TimeRange {
             from: UNIX_EPOCH,
             to: UNIX_EPOCH + Duration::from_secs(1 << 32),
         };
-        self.catalogue.files(&lane.stream, all).expect("an index")
+        self.catalogue
+            .files(&layer_recording.stream, all)
+            .expect("an index")
     }
 }
 
 #[test]
 fn a_file_is_whole_when_it_ends_and_its_row_says_so() {
     let mut scene = Scene::new(FAST, Duration::from_secs(10));
-    let lane = Scene::lane("site/cam");
-    scene.begin(&lane, 0, 0);
-    scene.append(&lane, 1, 10);
-    let files = scene.files(&lane);
+    let layer_recording = Scene::layer_recording("site/cam");
+    scene.begin(&layer_recording, 0, 0);
+    scene.append(&layer_recording, 1, 10);
+    let files = scene.files(&layer_recording);
     assert_eq!((files[0].bytes, files[0].is_closed), (14, false));
-    scene.finish(&lane);
+    scene.finish(&layer_recording);
     scene.sync();
-    let files = scene.files(&lane);
+    let files = scene.files(&layer_recording);
     assert_eq!((files[0].bytes, files[0].is_closed), (18, true));
     let path = scene
         .scratch
@@ -133,7 +135,7 @@ fn a_file_is_whole_when_it_ends_and_its_row_says_so() {
     assert_eq!(files[0].path, path);
     let content = &scene.disk.written()[&path];
     assert_eq!(content.as_slice(), b"HEAD..........tail");
-    let figures = lane.figures();
+    let figures = layer_recording.figures();
     assert_eq!(
         (figures.files, figures.fragments, figures.file),
         (1, 1, None)
@@ -143,14 +145,18 @@ fn a_file_is_whole_when_it_ends_and_its_row_says_so() {
 #[test]
 fn two_files_of_one_millisecond_have_names_of_their_own() {
     let mut scene = Scene::new(FAST, Duration::from_secs(10));
-    let lane = Scene::lane("cam");
+    let layer_recording = Scene::layer_recording("cam");
     for number in 0..3 {
-        scene.begin(&lane, number, 0);
-        scene.append(&lane, 1, 10);
-        scene.finish(&lane);
+        scene.begin(&layer_recording, number, 0);
+        scene.append(&layer_recording, 1, 10);
+        scene.finish(&layer_recording);
         scene.sync();
     }
-    let names: Vec<_> = scene.files(&lane).into_iter().map(|it| it.path).collect();
+    let names: Vec<_> = scene
+        .files(&layer_recording)
+        .into_iter()
+        .map(|it| it.path)
+        .collect();
     assert_eq!(names.len(), 3);
     assert!(names[2].ends_with("08-00-00.002Z.mp4"), "{names:?}");
 }
@@ -158,12 +164,12 @@ fn two_files_of_one_millisecond_have_names_of_their_own() {
 #[test]
 fn a_file_without_a_fragment_is_removed() {
     let mut scene = Scene::new(FAST, Duration::from_secs(10));
-    let lane = Scene::lane("cam");
-    scene.begin(&lane, 0, 0);
-    scene.begin(&lane, 1, 5);
-    scene.append(&lane, 1, 10);
+    let layer_recording = Scene::layer_recording("cam");
+    scene.begin(&layer_recording, 0, 0);
+    scene.begin(&layer_recording, 1, 5);
+    scene.append(&layer_recording, 1, 10);
     scene.sync();
-    assert_eq!(scene.files(&lane).len(), 1);
+    assert_eq!(scene.files(&layer_recording).len(), 1);
     assert_eq!(scene.disk.written().len(), 1);
 }
 
@@ -175,24 +181,27 @@ fn a_disk_that_refuses_ends_files_with_the_reason_and_takes_the_next_ones_when_i
         (io::ErrorKind::Other, FailureKind::Error),
     ] {
         let mut scene = Scene::new(FAST, Duration::from_secs(10));
-        let (lane, other) = (Scene::lane("cam"), Scene::lane("other"));
-        scene.begin(&lane, 0, 0);
-        scene.append(&lane, 1, 10);
+        let (layer_recording, other) = (
+            Scene::layer_recording("cam"),
+            Scene::layer_recording("other"),
+        );
+        scene.begin(&layer_recording, 0, 0);
+        scene.append(&layer_recording, 1, 10);
         scene.disk.refuse(Some(refusal));
-        scene.append(&lane, 2, 10);
-        scene.append(&lane, 3, 10);
-        let failure = lane.take_failure().expect("the disk refused");
+        scene.append(&layer_recording, 2, 10);
+        scene.append(&layer_recording, 3, 10);
+        let failure = layer_recording.take_failure().expect("the disk refused");
         assert_eq!(failure.kind, kind);
         scene.begin(&other, 0, 0);
         assert_eq!(other.take_failure().expect("within the pause").kind, kind);
         scene.sync();
         scene.disk.refuse(None);
         scene.tick(3);
-        assert_eq!(lane.take_failure(), None);
-        scene.begin(&lane, 1, 9);
-        scene.append(&lane, 1, 10);
-        assert!(!lane.has_failed());
-        let files = scene.files(&lane);
+        assert_eq!(layer_recording.take_failure(), None);
+        scene.begin(&layer_recording, 1, 9);
+        scene.append(&layer_recording, 1, 10);
+        assert!(!layer_recording.has_failed());
+        let files = scene.files(&layer_recording);
         assert_eq!(files.len(), 2);
         assert_eq!(
             (files[0].duration, files[0].is_closed),
@@ -208,15 +217,18 @@ fn a_disk_that_refuses_ends_files_with_the_reason_and_takes_the_next_ones_when_i
 #[test]
 fn a_full_disk_keeps_what_was_written() {
     let mut scene = Scene::new(FAST, Duration::from_secs(10));
-    let lane = Scene::lane("cam");
+    let layer_recording = Scene::layer_recording("cam");
     scene.disk.set_free(1004);
-    scene.begin(&lane, 0, 0);
+    scene.begin(&layer_recording, 0, 0);
     for second in 1..=9 {
-        scene.append(&lane, second, 200);
+        scene.append(&layer_recording, second, 200);
     }
-    assert_eq!(lane.take_failure().expect("full").kind, FailureKind::Full);
+    assert_eq!(
+        layer_recording.take_failure().expect("full").kind,
+        FailureKind::Full
+    );
     scene.sync();
-    let file = &scene.files(&lane)[0];
+    let file = &scene.files(&layer_recording)[0];
     assert_eq!((file.duration, file.bytes), (Duration::from_secs(5), 1004));
     assert!(file.is_closed);
 }
@@ -224,16 +236,16 @@ fn a_full_disk_keeps_what_was_written() {
 #[test]
 fn syncs_of_many_files_are_spread_over_the_interval() {
     let mut scene = Scene::new(FAST, Duration::from_secs(10));
-    let lanes: Vec<_> = (0..100)
-        .map(|it| Scene::lane(&format!("cam{it}")))
+    let layer_recordings: Vec<_> = (0..100)
+        .map(|it| Scene::layer_recording(&format!("cam{it}")))
         .collect();
-    for lane in &lanes {
-        scene.begin(lane, 0, 0);
+    for layer_recording in &layer_recordings {
+        scene.begin(layer_recording, 0, 0);
     }
     let mut of_second = BTreeMap::<u64, usize>::new();
     for second in 1..=30 {
-        for lane in &lanes {
-            scene.append(lane, second, 100);
+        for layer_recording in &layer_recordings {
+            scene.append(layer_recording, second, 100);
         }
         scene
             .disk
@@ -253,11 +265,11 @@ fn syncs_of_many_files_are_spread_over_the_interval() {
 #[test]
 fn a_spinning_disk_has_time_for_a_hundred_streams() {
     let mut scene = Scene::new(Speed::SPINNING, Duration::from_secs(10));
-    let lanes: Vec<_> = (0..100)
-        .map(|it| Scene::lane(&format!("cam{it}")))
+    let layer_recordings: Vec<_> = (0..100)
+        .map(|it| Scene::layer_recording(&format!("cam{it}")))
         .collect();
-    for lane in &lanes {
-        scene.begin(lane, 0, 0);
+    for layer_recording in &layer_recordings {
+        scene.begin(layer_recording, 0, 0);
     }
     // A kilobyte stands for a megabyte, so that the model needs little memory.
     scene.disk.set_speed(Speed {
@@ -265,8 +277,8 @@ fn a_spinning_disk_has_time_for_a_hundred_streams() {
         ..Speed::SPINNING
     });
     for second in 1..=40 {
-        for lane in &lanes {
-            scene.append(lane, second, 375);
+        for layer_recording in &layer_recordings {
+            scene.append(layer_recording, second, 375);
         }
         scene.tick(second);
     }
@@ -284,13 +296,13 @@ proptest! {
         failing in 1u64..=60,
     ) {
         let mut scene = Scene::new(FAST, Duration::from_secs(interval));
-        let lanes: Vec<_> = (0..streams).map(|it| Scene::lane(&format!("cam{it}"))).collect();
-        for lane in &lanes {
-            scene.begin(lane, 0, 0);
+        let layer_recordings: Vec<_> = (0..streams).map(|it| Scene::layer_recording(&format!("cam{it}"))).collect();
+        for layer_recording in &layer_recordings {
+            scene.begin(layer_recording, 0, 0);
         }
         for second in 1..=failing {
-            for lane in &lanes {
-                scene.append(lane, second, 10);
+            for layer_recording in &layer_recordings {
+                scene.append(layer_recording, second, 10);
             }
             scene.tick(second);
         }
@@ -307,15 +319,15 @@ proptest! {
 #[test]
 fn a_mount_point_without_its_disk_is_not_written_to() {
     let mut scene = Scene::new(FAST, Duration::from_secs(10));
-    let lane = Scene::lane("cam");
+    let layer_recording = Scene::layer_recording("cam");
     let id = Folder::identity_of(scene.scratch.path()).expect("readable");
     scene.writer.options.identity = id;
-    scene.begin(&lane, 0, 0);
-    assert!(!lane.has_failed());
+    scene.begin(&layer_recording, 0, 0);
+    assert!(!layer_recording.has_failed());
     let own = scene.scratch.path().join(".glassline/identity.json");
     std::fs::remove_file(own).expect("it exists");
-    scene.begin(&lane, 1, 9);
-    let failure = lane.take_failure().expect("no identity");
+    scene.begin(&layer_recording, 1, 9);
+    let failure = layer_recording.take_failure().expect("no identity");
     assert_eq!(failure.kind, FailureKind::Away);
     assert!(failure.text.contains("not mounted"), "{failure}");
 }

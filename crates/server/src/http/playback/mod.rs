@@ -1,10 +1,10 @@
-//! `/-/playback/…` and `/{stream}/timeline`: what was recorded, as lists, bytes, pictures and a page.
+//! `/-/playback/…` and `/{stream}/timeline`: what was recorded, as lists, bytes, thumbnails and a page.
 //!
 //! ```text
 //! GET /-/playback/list?path=&start=&end=                 [{start, duration, url, loss}]   as MediaMTX has it
 //! GET /-/playback/get?path=&start=&duration=&format=     MP4, whole or by Range           as MediaMTX has it
 //! GET /-/playback/marks?path=&start=&end=                [{start, end, label}]
-//! GET /-/playback/picture?path=&at=&width=&height=       JPEG
+//! GET /-/playback/thumbnail?path=&at=&width=&height=       JPEG
 //! GET /api/v1/streams/{name}/export?start=&duration=     MP4 to be saved; audited
 //! ```
 //!
@@ -14,8 +14,8 @@
 mod export;
 mod get;
 mod list;
-mod picture;
 mod range;
+mod thumbnail;
 
 use std::time::{Duration, SystemTime};
 
@@ -48,7 +48,7 @@ pub(crate) fn routes() -> ViewerRoutes {
         .route("/-/playback/list", watching, get(list::list))
         .route("/-/playback/get", watching, get(get::part))
         .route("/-/playback/marks", watching, get(list::marks))
-        .route("/-/playback/picture", watching, get(picture::picture))
+        .route("/-/playback/thumbnail", watching, get(thumbnail::thumbnail))
         .page("/{stream}/timeline", watching, get(timeline))
         .get(
             "/api/v1/streams/{name}/export",
@@ -185,7 +185,9 @@ impl From<NoFootage> for Problem {
             NoFootage::Nothing => Self::new(StatusCode::NOT_FOUND, "Not recorded", detail),
             NoFootage::TooLong(_) => Self::bad_request(detail),
             NoFootage::Crowded => Self::try_later("Too many readers", detail),
-            NoFootage::NoPicture(_) => Self::new(StatusCode::NOT_IMPLEMENTED, "No picture", detail),
+            NoFootage::NoThumbnail(_) => {
+                Self::new(StatusCode::NOT_IMPLEMENTED, "No thumbnail", detail)
+            }
             NoFootage::Catalogue(_) | NoFootage::Unreadable(_) | NoFootage::Panicked => {
                 tracing::warn!(error = %detail, "a recording cannot be played");
                 Self::try_later("Recording unreadable", detail)

@@ -12,7 +12,7 @@ use super::super::snapshot::has_already;
 pub(super) enum Part {
     /// The whole body.
     Whole,
-    /// These bytes.
+    /// A range of its bytes.
     Bytes(Range<u64>),
     /// Nothing: the client has the body with this entity tag.
     Unchanged,

@@ -1,4 +1,4 @@
-//! Pictures of recorded times: `GET /-/playback/picture`.
+//! Thumbnails of recorded times: `GET /-/playback/thumbnail`.
 
 use axum::extract::State;
 use axum::http::header;
@@ -11,10 +11,10 @@ use super::super::server::Waiter;
 use super::super::snapshot::Size;
 use super::{missing, moment, playback, subject};
 use crate::app::App;
-use crate::playback::PictureOrder;
+use crate::playback::ThumbnailOrder;
 
 #[derive(Debug, Deserialize)]
-pub(super) struct PictureQuery {
+pub(super) struct ThumbnailQuery {
     path: Option<String>,
     at: Option<String>,
     layer: Option<String>,
@@ -23,21 +23,21 @@ pub(super) struct PictureQuery {
 }
 
 /// Answers with the keyframe before a time as an image.
-pub(super) async fn picture(
+pub(super) async fn thumbnail(
     State(app): State<App>,
     waiter: Waiter,
-    Query(query): Query<PictureQuery>,
+    Query(query): Query<ThumbnailQuery>,
 ) -> Result<Response, Problem> {
     let at = query.at.as_deref().ok_or_else(|| missing("at"))?;
-    let order = PictureOrder {
+    let order = ThumbnailOrder {
         of: subject(&app, query.path.as_deref(), query.layer.clone())?,
         at: moment("at", at)?,
         limit: Size::new(query.width, query.height).limit()?,
     };
-    let picture = waiter.during(playback(&app)?.picture(order)).await??;
+    let thumbnail = waiter.during(playback(&app)?.thumbnail(order)).await??;
     let shown = [
         (header::CONTENT_TYPE, "image/jpeg"),
         (header::CACHE_CONTROL, "private, max-age=3600"),
     ];
-    Ok((shown, picture).into_response())
+    Ok((shown, thumbnail).into_response())
 }

@@ -1,4 +1,4 @@
-//! Pictures of recorded times: the keyframe before, as a JPEG image.
+//! Thumbnails of recorded times: the keyframe before, as a JPEG image.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
@@ -14,53 +14,53 @@ use super::plan::{OpenedFile, Wanted};
 use super::{NoFootage, Playback, Subject, stretches};
 use crate::snapshots::size_within;
 
-/// Pictures that are made at a time.
+/// Thumbnails that are made at a time.
 const DECODERS: usize = 1;
 
-/// Most bytes of the pictures that are kept.
+/// Most bytes of the thumbnails that are kept.
 const KEPT_BYTES_MAX: usize = 8 << 20;
 
-/// Largest keyframe that becomes a picture, in bytes.
+/// Largest keyframe that becomes a thumbnail, in bytes.
 const KEYFRAME_BYTES_MAX: u32 = 8 << 20;
 
-/// The pictures that were made last, and the threads that make them.
+/// The thumbnails that were made last, and the threads that make them.
 #[derive(Debug)]
-pub(super) struct Pictures {
+pub(super) struct Thumbnails {
     decoders: BlockingPool,
     kept: Mutex<Kept>,
 }
 
-/// Pictures by their keyframes, the oldest first.
+/// Thumbnails by their keyframes, the oldest first.
 #[derive(Debug, Default)]
 struct Kept {
-    pictures: VecDeque<(PictureKey, Bytes)>,
+    thumbnails: VecDeque<(ThumbnailKey, Bytes)>,
     bytes: usize,
 }
 
-/// A keyframe, and the size of its picture.
+/// A keyframe, and the size of its thumbnail.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct PictureKey {
+struct ThumbnailKey {
     file: std::path::PathBuf,
     offset: u64,
     limit: SizeLimit,
 }
 
-/// A picture that is wanted.
+/// A thumbnail that is wanted.
 #[derive(Clone, Debug)]
-pub(crate) struct PictureOrder {
+pub(crate) struct ThumbnailOrder {
     pub(crate) of: Subject,
-    /// Time that the picture is to show.
+    /// Time that the thumbnail is to show.
     pub(crate) at: SystemTime,
     pub(crate) limit: SizeLimit,
 }
 
 /// A keyframe in H.264.
 struct Keyframe {
-    key: PictureKey,
+    key: ThumbnailKey,
     annex_b: Vec<u8>,
 }
 
-impl Default for Pictures {
+impl Default for Thumbnails {
     fn default() -> Self {
         Self {
             decoders: BlockingPool::new(DECODERS),
@@ -70,32 +70,32 @@ impl Default for Pictures {
 }
 
 impl Playback {
-    /// Returns the picture of a time as JPEG.
+    /// Returns the thumbnail of a time as JPEG.
     ///
     /// # Errors
-    /// Returns [`NoFootage`] if nothing was recorded then, or has no picture.
-    pub(crate) async fn picture(&self, order: PictureOrder) -> Result<Bytes, NoFootage> {
+    /// Returns [`NoFootage`] if nothing was recorded then, or has no thumbnail.
+    pub(crate) async fn thumbnail(&self, order: ThumbnailOrder) -> Result<Bytes, NoFootage> {
         let limit = order.limit;
         let finding = self.disk.run(move || Keyframe::find(&order));
         let keyframe = finding.await.map_err(|_| NoFootage::Panicked)??;
-        if let Some(kept) = self.pictures.kept(&keyframe.key) {
+        if let Some(kept) = self.thumbnails.kept(&keyframe.key) {
             return Ok(kept);
         }
         let key = keyframe.key.clone();
-        let decoding = self.pictures.decoders.run(move || {
+        let decoding = self.thumbnails.decoders.run(move || {
             let decoded = DecodedKeyframe::of_h264(&keyframe.annex_b)?;
             let size = size_within(decoded.size(), limit);
             Ok::<_, NoStill>(Bytes::from(decoded.still(size)?.jpeg))
         });
-        let picture = decoding.await.map_err(|_| NoFootage::Panicked)??;
-        self.pictures.keep(key, picture.clone());
-        Ok(picture)
+        let thumbnail = decoding.await.map_err(|_| NoFootage::Panicked)??;
+        self.thumbnails.keep(key, thumbnail.clone());
+        Ok(thumbnail)
     }
 }
 
 impl Keyframe {
-    /// Reads the keyframe before the time of a picture. Blocks.
-    fn find(order: &PictureOrder) -> Result<Self, NoFootage> {
+    /// Reads the keyframe before the time of a thumbnail. Blocks.
+    fn find(order: &ThumbnailOrder) -> Result<Self, NoFootage> {
         let wanted = Wanted {
             from: order.at,
             to: order.at + Duration::from_millis(1),
@@ -114,7 +114,7 @@ impl Keyframe {
             };
             let fragment = opened.file.fragment(entry).map_err(unreadable)?;
             let annex_b = annex_b(&opened.file, &fragment).map_err(unreadable)?;
-            let key = PictureKey {
+            let key = ThumbnailKey {
                 file: file.path.clone(),
                 offset: entry.offset,
                 limit: order.limit,
@@ -187,19 +187,19 @@ fn put_unit(out: &mut Vec<u8>, unit: &[u8]) {
     out.extend_from_slice(unit);
 }
 
-impl Pictures {
-    fn kept(&self, key: &PictureKey) -> Option<Bytes> {
+impl Thumbnails {
+    fn kept(&self, key: &ThumbnailKey) -> Option<Bytes> {
         let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        let found = kept.pictures.iter().find(|(it, _)| it == key);
-        found.map(|(_, picture)| picture.clone())
+        let found = kept.thumbnails.iter().find(|(it, _)| it == key);
+        found.map(|(_, thumbnail)| thumbnail.clone())
     }
 
-    fn keep(&self, key: PictureKey, picture: Bytes) {
+    fn keep(&self, key: ThumbnailKey, thumbnail: Bytes) {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.bytes += picture.len();
-        kept.pictures.push_back((key, picture));
+        kept.bytes += thumbnail.len();
+        kept.thumbnails.push_back((key, thumbnail));
         while kept.bytes > KEPT_BYTES_MAX {
-            let Some((_, oldest)) = kept.pictures.pop_front() else {
+            let Some((_, oldest)) = kept.thumbnails.pop_front() else {
                 break;
             };
             kept.bytes -= oldest.len();

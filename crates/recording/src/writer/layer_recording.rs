@@ -11,23 +11,23 @@ use crate::disk::{Failure, FailureKind};
 
 /// One recording of a stream: of its best layer, or of one by name.
 #[derive(Debug)]
-pub(crate) struct Lane {
+pub(crate) struct LayerRecording {
     pub(crate) stream: StreamName,
     /// Layer that is recorded; empty for the best one of each time.
     pub(crate) layer: String,
-    state: Mutex<LaneState>,
+    state: Mutex<LayerRecordingState>,
 }
 
 #[derive(Debug, Default)]
-struct LaneState {
-    /// The reason why the lane's file ended although its recorder did not end it.
+struct LayerRecordingState {
+    /// The reason why the layer recording's file ended although its recorder did not end it.
     failure: Option<Failure>,
-    figures: LaneFigures,
+    figures: LayerRecordingFigures,
 }
 
 /// Figures of a recording.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct LaneFigures {
+pub(crate) struct LayerRecordingFigures {
     /// Bytes that were written.
     pub(crate) bytes: u64,
     pub(crate) fragments: u64,
@@ -54,7 +54,7 @@ pub(crate) struct LossFigures {
     pub(crate) time: Duration,
 }
 
-impl Lane {
+impl LayerRecording {
     pub(crate) fn new(stream: StreamName, layer: String) -> Self {
         Self {
             stream,
@@ -63,35 +63,35 @@ impl Lane {
         }
     }
 
-    /// Notes that the lane's file ended because of `failure`.
+    /// Notes that the layer recording's file ended because of `failure`.
     pub(crate) fn fail(&self, failure: Failure) {
         let mut state = self.lock();
         state.figures.file = None;
         state.failure.get_or_insert(failure);
     }
 
-    /// Returns whether the lane's file ended because of a failure.
+    /// Returns whether the layer recording's file ended because of a failure.
     #[cfg(test)]
     pub(crate) fn has_failed(&self) -> bool {
         self.lock().failure.is_some()
     }
 
-    /// Returns why the lane's file ended, once.
+    /// Returns why the layer recording's file ended, once.
     pub(crate) fn take_failure(&self) -> Option<Failure> {
         self.lock().failure.take()
     }
 
     /// Returns the figures as they are now.
-    pub(crate) fn figures(&self) -> LaneFigures {
+    pub(crate) fn figures(&self) -> LayerRecordingFigures {
         self.lock().figures.clone()
     }
 
     /// Changes the figures.
-    pub(crate) fn note(&self, change: impl FnOnce(&mut LaneFigures)) {
+    pub(crate) fn note(&self, change: impl FnOnce(&mut LayerRecordingFigures)) {
         change(&mut self.lock().figures);
     }
 
-    fn lock(&self) -> MutexGuard<'_, LaneState> {
+    fn lock(&self) -> MutexGuard<'_, LayerRecordingState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
