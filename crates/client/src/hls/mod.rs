@@ -132,24 +132,22 @@ fn header_text(response: &Response<Body>, name: header::HeaderName) -> String {
         .to_owned()
 }
 
-/// Returns the address of a playlist with parameters added, all of them in order of their bytes
-/// (draft-pantos-hls-rfc8216bis §6.3.2).
-pub fn with_parameters(url: &Url, parameters: &[(&str, u64)]) -> Url {
+/// Returns the address of a playlist with Delivery Directives in place of those that it has, all
+/// parameters in order of their bytes (draft-pantos-hls-rfc8216bis §6.3.2).
+pub fn with_parameters(url: &Url, directives: &[(&str, u64)]) -> Url {
     let mut url = url.clone();
-    if parameters.is_empty() {
-        return url;
+    let has_directives = !directives.is_empty();
+    let query = url.query().unwrap_or_default().split('&');
+    let others = query.filter(|it| !it.is_empty() && !it.starts_with("_HLS_"));
+    let directives = directives
+        .iter()
+        .map(|(name, value)| format!("{name}={value}"));
+    let mut all: Vec<String> = others.map(str::to_owned).chain(directives).collect();
+    if has_directives {
+        all.sort_unstable();
     }
-    let mut all: Vec<String> = match url.query() {
-        None | Some("") => Vec::new(),
-        Some(query) => query.split('&').map(str::to_owned).collect(),
-    };
-    all.extend(
-        parameters
-            .iter()
-            .map(|(name, value)| format!("{name}={value}")),
-    );
-    all.sort_unstable();
-    url.set_query(Some(&all.join("&")));
+    let query = all.join("&");
+    url.set_query(Some(&*query).filter(|it| !it.is_empty()));
     url
 }
 
@@ -178,6 +176,8 @@ mod tests {
             "https://h/a.m3u8?_HLS_msn=7&_HLS_part=0&b=1&token=x%2Fy"
         );
         assert_eq!(with_parameters(&url, &[]), url);
+        let replaced = with_parameters(&asked, &[]);
+        assert_eq!(replaced.query(), Some("b=1&token=x%2Fy"));
         let plain = Url::parse("https://h/a.m3u8").expect("a URL");
         let asked = with_parameters(&plain, &[("_HLS_skip", 1)]);
         assert_eq!(asked.query(), Some("_HLS_skip=1"));

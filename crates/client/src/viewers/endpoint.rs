@@ -161,7 +161,7 @@ mod tests {
         );
         assert_eq!(
             parse("https://h/live/index.m3u8?token=x").expect("good"),
-            "HLS https://h/live/index.m3u8?token=x"
+            "HLS https://h/live/index.m3u8?token=…"
         );
         assert_eq!(
             parse("rtsp://me:secret@cam/1").expect("good"),

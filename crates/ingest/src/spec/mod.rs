@@ -391,6 +391,9 @@ pub enum SpecError {
     /// A source has both a text and layers.
     #[error("`source` and `layers`: name the camera by one of them; `layers` has {0} URLs")]
     SourceAndLayers(usize),
+    /// A source has neither a text nor layers.
+    #[error("`source` is missing: write `source: rtsp://…`, or `layers` with the URLs of a camera")]
+    NeitherSourceNorLayers,
     /// A path in the list of files is empty.
     #[error("a file name is empty in '{list}': write FILE or FILE,FILE")]
     EmptyPath {

@@ -195,6 +195,7 @@ impl SourceKeys {
     /// Returns [`SpecError`] if the text or an option is wrong; it never contains a password.
     pub fn input(&self) -> Result<Input, SpecError> {
         let mut input = match (&*self.source, &self.layers[..]) {
+            ("", []) => return Err(SpecError::NeitherSourceNorLayers),
             (source, []) => Input::parse(source)?,
             ("", layers) => CameraSource::of_layers(layers).map(Input::Camera)?,
             (_, layers) => return Err(SpecError::SourceAndLayers(layers.len())),

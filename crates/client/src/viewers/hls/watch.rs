@@ -61,7 +61,7 @@ async fn begin(
     let answer = load(connections, url, watching).await?;
     let base = answer.url.clone();
     match read_playlist(&answer)? {
-        Playlist::Media(playlist) => Ok(vec![Track::new(url.clone(), base, playlist)]),
+        Playlist::Media(playlist) => Ok(vec![Track::new(base, playlist)]),
         Playlist::Multivariant(playlist) => {
             let mut tracks = Vec::new();
             for uri in chosen(&playlist) {
@@ -70,7 +70,7 @@ async fn begin(
                     .map_err(|error| format!("the URI '{uri}': {error}"))?;
                 let answer = load(connections, &url, watching).await?;
                 match read_playlist(&answer)? {
-                    Playlist::Media(playlist) => tracks.push(Track::new(url, answer.url, playlist)),
+                    Playlist::Media(playlist) => tracks.push(Track::new(answer.url, playlist)),
                     Playlist::Multivariant(_) => {
                         return Err(format!("'{uri}' is a multivariant playlist"));
                     }
@@ -103,9 +103,9 @@ fn chosen(playlist: &MultivariantPlaylist) -> Vec<String> {
 
 /// A media playlist that is followed.
 struct Track {
+    /// Address that answered: URIs are relative to it, and the next playlist comes from there. A redirection
+    /// loses the parameters of a request that is held.
     url: Url,
-    /// Address that answered, to which URIs are relative.
-    base: Url,
     playlist: MediaPlaylist,
     next: Position,
     map: Option<Arc<Map>>,
@@ -122,11 +122,10 @@ struct Item {
 }
 
 impl Track {
-    fn new(url: Url, base: Url, playlist: MediaPlaylist) -> Self {
+    fn new(url: Url, playlist: MediaPlaylist) -> Self {
         Self {
             next: start(&playlist),
             url,
-            base,
             playlist,
             map: None,
         }
@@ -244,7 +243,7 @@ impl Track {
         watching: &Watching,
     ) -> Result<(), String> {
         let url = self
-            .base
+            .url
             .join(uri)
             .map_err(|error| format!("the URI '{uri}': {error}"))?;
         let range = range.map(|it| (it.offset, it.length));
@@ -277,7 +276,6 @@ impl Track {
         };
         let url = with_parameters(&self.url, &directive.parameters());
         let answer = load(connections, &url, watching).await?;
-        let base = answer.url.clone();
         let Playlist::Media(playlist) = read_playlist(&answer)? else {
             return Err("the media playlist became a multivariant one".to_owned());
         };
@@ -286,7 +284,7 @@ impl Track {
             // A server that does not hold requests must not be asked in a tight loop.
             tokio::time::sleep(PAUSE).await;
         }
-        (self.playlist, self.base) = (playlist, base);
+        (self.playlist, self.url) = (playlist, answer.url);
         Ok(())
     }
 }

@@ -148,6 +148,7 @@ mod tests {
                 "gap_ms",
                 "generator_busiest_thread_percent",
                 "generator_cpu_percent",
+                "hls",
                 "hol",
                 "join_ms",
                 "loss_ratio",
