@@ -30,7 +30,6 @@ pub(super) const CRATES: &[Row] = &[
     ("rtsp", &["media", "rtp"]),
     ("onvif", &["net", "rtsp", "trust"]),
     ("access", &["net", "quic", "rooms", "rtsp", "runtime", "url"]),
-    ("object-storage", &["access"]),
     ("demux", &["media"]),
     ("cmaf", &["demux", "media"]),
     ("hls", &[]),
