@@ -18,17 +18,17 @@ pub(crate) trait Supply: Send + Sync {
 
     /// Wakes `watcher` when the source may be needed, or needed no more.
     fn watch(&self, watcher: &Arc<dyn Wake>) {
-        self.stream().watch(watcher);
+        Stream::watch(self.stream(), watcher);
     }
 
     /// Returns what the source is doing.
     fn state(&self) -> State {
-        self.stream().state()
+        Stream::state(self.stream())
     }
 
     /// Sets what the source is doing, while it does not publish.
     fn set_state(&self, state: State) {
-        self.stream().set_state(state);
+        Stream::set_state(self.stream(), state);
     }
 }
 
