@@ -4,6 +4,7 @@ mod camera_source;
 mod command_source;
 mod onvif;
 mod publisher_source;
+mod spec_error;
 mod stream_policy;
 mod udp_ports;
 
@@ -14,7 +15,7 @@ use std::time::Duration;
 use glassline_hub::{StreamName, Transcode};
 
 use crate::spelling::nearest;
-use crate::stream_names::{self, StreamNameError};
+use crate::stream_names;
 pub use away::{Away, PlaceholderKind};
 use camera_source::OPTIONS;
 pub use camera_source::{CameraSource, SubStream, Transport};
@@ -22,6 +23,7 @@ pub(crate) use command_source::without_secrets;
 pub use command_source::{CommandSource, Device, Program};
 pub use onvif::{NoOnvifService, OnvifService};
 pub use publisher_source::PublisherSource;
+pub use spec_error::SpecError;
 pub use stream_policy::StreamPolicy;
 use stream_policy::{PUBLISHERS, TRANSCODE};
 pub use udp_ports::{UdpPorts, UdpPortsError};
@@ -338,87 +340,6 @@ const SCHEMES: &[&str] = &[
 
 /// Options of files.
 const FILE_OPTIONS: [&str; 4] = ["fps", "once", PUBLISHERS, TRANSCODE];
-
-/// The reason why a text is not a source.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum SpecError {
-    /// The text has no stream name.
-    #[error(
-        "source '{input}' has no stream name: write NAME={input}, like cam={input} (or just 'demo')"
-    )]
-    NoName {
-        /// The text with its password hidden.
-        input: String,
-    },
-    /// The stream's name is invalid.
-    #[error(transparent)]
-    Name(StreamNameError),
-    /// The URL's scheme is not supported.
-    #[error("'{scheme}://' is not supported: {}", way_out(scheme))]
-    Scheme {
-        /// Scheme of the URL.
-        scheme: String,
-    },
-    /// The command line of a program cannot be understood.
-    #[error("{kind} needs a command line, and in this one {why}: write {kind}PROGRAM ARGUMENTS")]
-    CommandLine {
-        /// Beginning of the source.
-        kind: &'static str,
-        /// The fault that was found.
-        why: String,
-    },
-    /// The scheme of a URL without two slashes behind it.
-    #[error(
-        "'{scheme}:' begins a URL, which has two slashes: write {scheme}://HOST/PATH (a file of this \
-         name is written ./{scheme}:…)"
-    )]
-    Slashes {
-        /// Scheme of the URL.
-        scheme: String,
-    },
-    /// The text has a user and a password, but is no URL.
-    #[error(
-        "'{shown}' has a user and a password, but no scheme: write rtsp://… (a file of this name is \
-         written ./…)"
-    )]
-    Login {
-        /// The text with its password hidden.
-        shown: String,
-    },
-    /// The text is not a valid URL, or can be read in two ways.
-    #[error(transparent)]
-    Url(#[from] glassline_url::UrlError),
-    /// A source has both a text and layers.
-    #[error("`source` and `layers`: name the camera by one of them; `layers` has {0} URLs")]
-    SourceAndLayers(usize),
-    /// A source has neither a text nor layers.
-    #[error("`source` is missing: write `source: rtsp://…`, or `layers` with the URLs of a camera")]
-    NeitherSourceNorLayers,
-    /// A path in the list of files is empty.
-    #[error("a file name is empty in '{list}': write FILE or FILE,FILE")]
-    EmptyPath {
-        /// The list of files.
-        list: String,
-    },
-    /// The option is unknown for this kind of source.
-    #[error("unknown option '{option}': {hint}")]
-    Option {
-        /// Name of the unknown option.
-        option: String,
-        /// A similar option, or the list of options.
-        hint: String,
-    },
-    /// The value of an option is out of range.
-    #[error("'{value}' is not a value of '{option}': it takes {wanted}")]
-    Value {
-        /// Name of the option.
-        option: &'static str,
-        /// Value that the option was given.
-        value: String,
-        /// The values that the option takes.
-        wanted: &'static str,
-    },
-}
 
 /// The kinds of sources, with an example of each.
 pub(crate) const KINDS: &str = "rtsp://192.168.1.20/main or http://192.168.1.20/mjpg (a camera), film.mp4 (a \
