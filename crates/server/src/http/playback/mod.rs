@@ -158,8 +158,9 @@ fn catalogue(app: &App) -> Result<Catalogue, Problem> {
     let recording = app.services.get::<Recording>();
     let catalogue = recording.and_then(Recording::catalogue).cloned();
     catalogue.ok_or_else(|| {
-        let detail = "this server could not start its recordings; its log says why";
-        Problem::try_later("No recordings", detail)
+        let detail =
+            "this server keeps no recordings: the setting `recordings.folder` names their folder";
+        Problem::new(StatusCode::NOT_FOUND, "No recordings", detail)
     })
 }
 
