@@ -1,6 +1,6 @@
 // How a stream plays: by WebRTC, over UDP or TCP, or by HLS where no connection comes about.
 //
-//   automatic ── WebRTC ── no connection within 4 s ─► HLS, until the page is opened again
+//   automatic ── WebRTC ── no connection within 6 s ─► HLS, until the page is opened again
 //   WebRTC, HLS: as the viewer chose, which the browser keeps
 //
 // ICE tries UDP and TCP at the same time, so one deadline is for both. A page that went over to HLS stays
@@ -8,8 +8,8 @@
 
 const KEY = 'glassline-how';
 
-/** Time that ICE and DTLS have if HLS is there: five round trips of 800 ms. */
-export const CONNECT_MS = 4000;
+/** Time that ICE and DTLS have if HLS is there. Chromium needs four seconds to come through by TCP where UDP is dropped. */
+export const CONNECT_MS = 6000;
 
 // Storage throws where the site's data is blocked: the choice then lives for the page.
 const read = () => { try { return localStorage.getItem(KEY); } catch { return null; } };
