@@ -48,7 +48,7 @@ pub struct FragmentTrack {
 /// One sample: a video frame, or a packet of audio.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sample {
-    /// Number of bytes.
+    /// Length of the sample in bytes.
     pub size: u32,
     /// Ticks of the track from decoding this sample to decoding the next one.
     pub duration: u32,

@@ -35,7 +35,7 @@ const SYNC: u32 = 1;
 pub struct FragmentEntry {
     /// Offset of the first byte in the file.
     pub offset: u64,
-    /// Number of bytes.
+    /// Length in bytes, from the offset on.
     pub bytes: u32,
     /// Decode time of the first sample of the ruling track, since the origin of the run.
     pub decode_time: MediaTime,

@@ -9,7 +9,7 @@ pub enum ReadError {
     Io {
         /// Offset of the first byte.
         offset: u64,
-        /// Number of bytes.
+        /// Number of bytes that were asked for.
         bytes: usize,
         /// The fault in words.
         error: io::Error,

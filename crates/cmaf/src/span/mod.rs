@@ -50,7 +50,7 @@ pub struct Slice {
     pub file: usize,
     /// Offset of the first byte in the file.
     pub offset: u64,
-    /// Number of bytes.
+    /// Length in bytes, from the offset on.
     pub bytes: u64,
 }
 

@@ -65,7 +65,7 @@ fn described(kind: &BoxKind, configuration: &Configuration) -> Described {
 fn track(kind: &BoxKind, it: &Configuration) -> CmafTrack {
     video_track(kind, it.size, |out| {
         put_full_box(out, b"vpcC", 1, 0, |out| {
-            out.put_slice(&[it.profile, level(it.size)]);
+            out.put_slice(&[it.profile, level(it.size.0, it.size.1)]);
             out.put_u8(it.bits << 4 | it.chroma << 1 | u8::from(it.full_range));
             out.put_slice(&it.colour);
             out.put_u16(0);
@@ -74,7 +74,7 @@ fn track(kind: &BoxKind, it: &Configuration) -> CmafTrack {
 }
 
 /// Returns ten times the lowest level that has room for pictures of this size at 60 per second.
-fn level((width, height): (u32, u32)) -> u8 {
+fn level(width: u32, height: u32) -> u8 {
     const LEVELS: [(u64, u8); 8] = [
         (36_864, 10),
         (73_728, 11),

@@ -109,9 +109,9 @@ pub struct NewPart {
     pub duration: Duration,
     /// Number of its bytes.
     pub bytes: usize,
-    /// Whether it has a frame with which a decoder can begin.
+    /// Whether the part has a frame with which a decoder can begin.
     pub independent: bool,
-    /// Whether it is the first part of a segment.
+    /// Whether the part begins a segment.
     pub begins_segment: bool,
     /// Time of its first frame since 1970-01-01 UTC.
     pub date: Duration,
@@ -367,7 +367,7 @@ pub struct Pushed {
     pub segment: u64,
     /// Number in its name.
     pub part: u64,
-    /// Whether it is the first part of its segment.
+    /// Whether the part begins its segment.
     pub begins_segment: bool,
 }
 

@@ -102,7 +102,7 @@ pub struct Rendition {
     pub name: String,
     /// Language of its content.
     pub language: Option<String>,
-    /// Whether it is played unless a viewer chooses.
+    /// Whether the rendition is played unless a viewer chooses.
     pub is_default: bool,
     /// Whether players may choose it; `None` if nothing is said, which means no.
     pub is_autoselected: Option<bool>,

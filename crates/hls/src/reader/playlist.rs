@@ -234,7 +234,7 @@ pub struct Skip {
 /// A range of bytes of a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ByteRange {
-    /// Number of bytes.
+    /// Length of the range in bytes.
     pub length: u64,
     /// Offset of the first byte.
     pub offset: u64,

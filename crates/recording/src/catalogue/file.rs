@@ -95,7 +95,7 @@ pub struct RecordedStream {
     pub first: SystemTime,
     /// End of the newest file.
     pub last: SystemTime,
-    /// Number of files.
+    /// Number of files of the stream.
     pub files: u64,
     /// Size of all files.
     pub bytes: u64,

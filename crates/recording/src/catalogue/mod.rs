@@ -67,7 +67,7 @@ pub enum CatalogueError {
     Io {
         /// The file or folder.
         file: PathBuf,
-        /// The system's error.
+        /// The error that the system returned.
         error: io::Error,
     },
     /// No folder of recordings is there.

@@ -45,7 +45,7 @@ pub enum FolderError {
         folder: PathBuf,
         /// The step that was tried.
         action: &'static str,
-        /// The system's error.
+        /// The error that the system returned.
         error: io::Error,
     },
     /// Another process records into the folder.

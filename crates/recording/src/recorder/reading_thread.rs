@@ -65,7 +65,7 @@ impl Troubles {
 }
 
 impl ReadingThread {
-    /// Starts the thread.
+    /// Starts the thread that reads all recorded streams.
     ///
     /// # Errors
     /// Returns the system's error if it has no thread or descriptor to give.

@@ -60,7 +60,7 @@ pub struct RecordingStatus {
 pub struct Loss {
     /// Reason: `slow_disk`, `disk_full`, `read_only`, `disk_away`, `disk_error` or `late`.
     pub reason: &'static str,
-    /// Number of times.
+    /// Number of times that frames were lost for the reason.
     pub count: u64,
     /// Sum of the times for which frames are missing.
     pub time: Duration,
@@ -86,7 +86,7 @@ pub struct FolderStatus {
 /// Files that were deleted because they are not to be kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeletedSum {
-    /// Number of files.
+    /// Number of files that were deleted.
     pub files: u64,
     /// Size of the files.
     pub bytes: u64,

@@ -44,7 +44,7 @@ pub(crate) struct DeletedCounters {
 }
 
 impl RetentionThread {
-    /// Starts the thread.
+    /// Starts the thread that deletes files.
     ///
     /// # Errors
     /// Returns the system's error if it has no thread to give.

@@ -48,7 +48,7 @@ pub(crate) struct LayerRecordingFigures {
 /// The losses for one kind of reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct LossFigures {
-    /// Number of times.
+    /// Number of times that frames were lost for the reason.
     pub(crate) count: u64,
     /// Sum of the times for which frames are missing.
     pub(crate) time: Duration,

@@ -90,7 +90,7 @@ pub(crate) enum Piece {
         of: Footage,
         /// Offset of the first byte.
         offset: u64,
-        /// Number of bytes.
+        /// Length in bytes, from the offset on.
         bytes: u64,
     },
     /// A fragment whose times are changed.
@@ -99,7 +99,7 @@ pub(crate) enum Piece {
         of: Footage,
         /// Offset of the first byte.
         offset: u64,
-        /// Number of bytes.
+        /// Length in bytes, from the offset on.
         bytes: u32,
         /// Change of the times.
         shift: Shift,

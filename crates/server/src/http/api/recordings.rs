@@ -130,7 +130,7 @@ struct LossView {
     /// Reason: `slow_disk`, `disk_full`, `read_only`, `disk_away`, `disk_error`, or `late` for a server
     /// that was too busy.
     reason: &'static str,
-    /// Number of times.
+    /// Number of times that frames were lost for the reason.
     count: u64,
     /// Time for which frames are missing, in ms.
     lost_ms: u64,
