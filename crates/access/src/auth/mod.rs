@@ -336,11 +336,11 @@ impl Users {
 
     fn has_listed(&self, user: &str, action: Action, stream: &str) -> bool {
         if let Some(holder) = self.holders.get(user, Instant::now()) {
-            return stream_rights::give(&holder.rights.lists(), action, stream);
+            return stream_rights::grants_access(&holder.rights.lists(), action, stream);
         }
         let table = self.table();
         let account = table.accounts.get(user);
-        account.is_some_and(|it| stream_rights::give(&it.lists(), action, stream))
+        account.is_some_and(|it| stream_rights::grants_access(&it.lists(), action, stream))
     }
 
     /// Returns whether there is a user of this name, or a holder of a token whose time is not over.

@@ -80,7 +80,7 @@ impl StreamRights {
 }
 
 /// Returns whether `lists` give the right to `action` for `name`, a stream or the room of a call.
-pub(super) fn give(lists: &RightLists<'_>, action: Action, name: &str) -> bool {
+pub(super) fn grants_access(lists: &RightLists<'_>, action: Action, name: &str) -> bool {
     let has = |right: &str, stream: &str| {
         let mut named = lists.iter().filter(|(name, _)| *name == right);
         named.any(|(_, list)| list.iter().any(|it| it.matches(stream)))
@@ -108,7 +108,7 @@ mod tests {
             };
             list.push(Pattern::parse("cam").expect("a pattern"));
             for other in Action::ALL {
-                let given = give(&rights.lists(), other, "cam");
+                let given = grants_access(&rights.lists(), other, "cam");
                 assert_eq!(given, other == action, "{action:?} and {other:?}");
             }
             assert_eq!(rights.patterns(), 1);

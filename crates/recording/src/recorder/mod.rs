@@ -12,5 +12,5 @@ mod open_file;
 mod reading_thread;
 mod stream_recorder;
 
-pub(crate) use reading_thread::{ReadingThread, Source};
+pub(crate) use reading_thread::{ReadingThread, RecordedSource};
 pub(crate) use stream_recorder::RecorderOptions;

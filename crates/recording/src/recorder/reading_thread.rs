@@ -27,7 +27,7 @@ const WAKE: mio::Token = mio::Token(0);
 
 /// A stream that is to be read for a recording.
 #[derive(Debug)]
-pub(crate) struct Source {
+pub(crate) struct RecordedSource {
     pub(crate) stream: Arc<Stream>,
     pub(crate) layer_recording: Arc<LayerRecording>,
     pub(crate) queue: Arc<JobQueue>,
@@ -36,7 +36,7 @@ pub(crate) struct Source {
 
 #[derive(Debug)]
 enum Command {
-    Start(Box<Source>),
+    Start(Box<RecordedSource>),
     /// Ends the recording of the layer recording.
     Stop(Arc<LayerRecording>),
     /// Answers when everything before is done.
@@ -100,7 +100,7 @@ impl ReadingThread {
     }
 
     /// Begins to record a stream. Returns false if the thread takes no command now.
-    pub(crate) fn begin(&self, source: Source) -> bool {
+    pub(crate) fn begin(&self, source: RecordedSource) -> bool {
         let command = Command::Start(Box::new(source));
         self.commands.send(command, &self.refused).is_ok()
     }
@@ -161,7 +161,7 @@ struct Reading {
 }
 
 struct Recording {
-    source: Source,
+    source: RecordedSource,
     subscription: Subscription,
     wake: Arc<StreamWaker>,
     recorder: StreamRecorder,
@@ -170,7 +170,7 @@ struct Recording {
 }
 
 impl Recording {
-    fn new(source: Source, waker: &Arc<Waker>) -> Self {
+    fn new(source: RecordedSource, waker: &Arc<Waker>) -> Self {
         let wake = Arc::new(StreamWaker::new(Arc::clone(waker)));
         let mut subscription = source.stream.subscribe(Arc::clone(&wake) as _);
         // At once, so that the next keyframe of the layer is not missed.

@@ -29,7 +29,7 @@ pub use status::{
 
 use crate::catalogue::{Catalogue, CatalogueError, Mark, NewMark};
 use crate::disk::SystemDisk;
-use crate::recorder::{ReadingThread, RecorderOptions, Source};
+use crate::recorder::{ReadingThread, RecordedSource, RecorderOptions};
 use crate::retention::{Retention, RetentionThread};
 use crate::writer::{FolderParts, FolderState, FolderThread, JobQueue, QueueBound};
 use inner::{Inner, OpenedFolder};
@@ -355,7 +355,7 @@ impl Recorders {
         };
         let layer_recordings = layer_recordings(&stream, &plan.layers);
         for layer_recording in &layer_recordings {
-            let begun = inner.reading.begin(Source {
+            let begun = inner.reading.begin(RecordedSource {
                 stream: Arc::clone(&stream),
                 layer_recording: Arc::clone(layer_recording),
                 queue: Arc::clone(folder.thread.queue()),

@@ -183,7 +183,7 @@ impl Allowed {
         let Some(name) = named.filter(|_| !question.names_folder()) else {
             return true;
         };
-        stream_rights::give(&self.rights.lists(), question.action, name)
+        stream_rights::grants_access(&self.rights.lists(), question.action, name)
     }
 }
 
