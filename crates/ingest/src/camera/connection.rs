@@ -14,6 +14,7 @@ use super::limits::{BODY_BYTES_MAX, STEP};
 use super::route::Route;
 use super::socket::CameraSocket;
 use crate::CameraSource;
+use crate::spec::CameraScheme;
 
 /// Longest time for the end of a session. A camera that never answers does not delay the end of the
 /// server, or the source that follows.
@@ -201,8 +202,8 @@ pub(super) async fn connect(
     };
     let peer = socket.peer_addr().map_err(Failure::Connect)?.ip();
     let local = socket.local_addr().map_err(Failure::Connect)?.ip();
-    let socket = match route.url.scheme() {
-        "rtsps" | "https" => {
+    let socket = match CameraScheme::of(&route.url) {
+        Some(scheme) if scheme.is_secure() => {
             let securing = CameraSocket::secure(socket, host, &camera.trust);
             let secured = tokio::time::timeout(STEP, securing).await;
             secured.unwrap_or(Err(Failure::NoAnswer {

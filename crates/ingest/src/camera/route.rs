@@ -4,6 +4,7 @@ use glassline_rtsp::auth::User;
 use url::Url;
 
 use super::failure::Failure;
+use crate::spec::CameraScheme;
 use crate::{CameraSource, Transport};
 
 /// Most redirections that are followed, one after another.
@@ -68,17 +69,16 @@ impl Route {
         };
         let own = own_user(&mut url);
         let target = shown(&url);
-        let (schemes, protocol) = match camera.is_rtsp() {
-            true => (["rtsp", "rtsps"], "RTSP"),
-            false => (["http", "https"], "HTTP"),
-        };
-        let is_known = schemes.contains(&url.scheme());
+        let protocol = CameraScheme::of(&camera.url).map(CameraScheme::protocol);
+        let scheme = CameraScheme::of(&url);
+        let is_known = scheme.is_some() && scheme.map(CameraScheme::protocol) == protocol;
         if !is_known || url.host_str().is_none_or(str::is_empty) {
+            let protocol = protocol.unwrap_or("a camera");
             return refused(format!(
                 "the camera redirects to {target}, which is no URL of {protocol}"
             ));
         }
-        if url.scheme() == "rtsps" && camera.transport == Transport::Udp {
+        if scheme == Some(CameraScheme::Rtsps) && camera.transport == Transport::Udp {
             return refused(format!(
                 "the camera redirects to {target}, and transport=udp has no encryption: use \
                  transport=tcp"
@@ -113,7 +113,7 @@ impl Route {
 /// Returns whether the credentials of a source at `source` may go to `target`.
 fn may_have_credentials(source: &Url, target: &Url) -> bool {
     let host = |url: &Url| url.host_str().unwrap_or_default().to_ascii_lowercase();
-    let is_secure = |url: &Url| matches!(url.scheme(), "rtsps" | "https");
+    let is_secure = |url: &Url| CameraScheme::of(url).is_some_and(CameraScheme::is_secure);
     let is_downgrade = is_secure(source) && !is_secure(target);
     host(source) == host(target) && !is_downgrade
 }

@@ -7,8 +7,8 @@ use glassline_url::Login;
 use url::Url;
 
 use super::{
-    Away, ON_OR_OFF, OnvifService, PUBLISHERS, SpecError, StreamPolicy, TRANSCODE, UdpPorts,
-    seconds, switch,
+    Away, CameraScheme, ON_OR_OFF, OnvifService, PUBLISHERS, SpecError, StreamPolicy, TRANSCODE,
+    UdpPorts, seconds, switch,
 };
 use crate::Reach;
 use crate::spelling::nearest;
@@ -89,12 +89,6 @@ pub(super) const OPTIONS: [&str; 15] = [
 /// Most streams of a camera's picture beside the main one.
 const SUB_STREAMS_MAX: usize = 3;
 
-/// Default port of RTSP (RFC 2326 §3.2).
-const PORT: u16 = 554;
-
-/// Default port of RTSP within TLS (RFC 7826 §4.2).
-const PORT_OF_TLS: u16 = 322;
-
 /// Options that are set by their name alone.
 const SWITCHES: [&str; 3] = ["insecure", "on_demand", "placeholder"];
 
@@ -159,7 +153,12 @@ impl CameraSource {
 
     /// Returns whether the camera is reached over RTSP, and not over HTTP.
     pub fn is_rtsp(&self) -> bool {
-        matches!(self.url.scheme(), "rtsp" | "rtsps")
+        CameraScheme::of(&self.url).is_some_and(CameraScheme::is_rtsp)
+    }
+
+    /// Returns whether the connection to the camera is one of TLS.
+    pub fn is_secure(&self) -> bool {
+        CameraScheme::of(&self.url).is_some_and(CameraScheme::is_secure)
     }
 
     /// Returns the time between two pictures of a camera that answers with a single one.
@@ -171,12 +170,8 @@ impl CameraSource {
     pub fn host_and_port_of(url: &Url) -> (&str, u16) {
         let host = url.host_str().unwrap_or_default();
         let host = host.trim_start_matches('[').trim_end_matches(']');
-        let usual = match url.scheme() {
-            "rtsps" => PORT_OF_TLS,
-            _ => PORT,
-        };
-        // Those of HTTP are known.
-        (host, url.port_or_known_default().unwrap_or(usual))
+        let usual = CameraScheme::of(url).map_or(0, CameraScheme::port);
+        (host, url.port().unwrap_or(usual))
     }
 
     pub(super) fn parse(text: &str) -> Result<Self, SpecError> {
@@ -188,7 +183,12 @@ impl CameraSource {
     /// # Errors
     /// Returns [`SpecError`] with what is wrong; it never contains a password.
     pub fn of_layers(urls: &[String]) -> Result<Self, SpecError> {
-        let is_rtsp = |url: &str| url.starts_with("rtsp://") || url.starts_with("rtsps://");
+        let is_rtsp = |url: &str| {
+            let scheme = url
+                .split_once("://")
+                .and_then(|(it, _)| CameraScheme::named(it));
+            scheme.is_some_and(CameraScheme::is_rtsp)
+        };
         match urls.iter().find(|it| !is_rtsp(it)) {
             Some(other) => Err(SpecError::Value {
                 option: "layers",
@@ -289,7 +289,7 @@ impl CameraSource {
             ("every_s", value) => self.every = Some(seconds("every_s", value)?),
             ("transport", "tcp") => self.transport = Transport::Tcp,
             // Plain UDP would undo the encryption, and SRTP is not spoken to cameras.
-            ("transport", "udp") if self.url.scheme() == "rtsps" => {
+            ("transport", "udp") if CameraScheme::of(&self.url) == Some(CameraScheme::Rtsps) => {
                 return Err(SpecError::Value {
                     option: "transport",
                     value: value.to_owned(),

@@ -1,5 +1,6 @@
 mod arguments;
 mod away;
+mod camera_scheme;
 mod camera_source;
 mod command_source;
 mod onvif;
@@ -17,6 +18,7 @@ use glassline_hub::{StreamName, Transcode};
 use crate::spelling::nearest;
 use crate::stream_names;
 pub use away::{Away, PlaceholderKind};
+pub(crate) use camera_scheme::CameraScheme;
 use camera_source::OPTIONS;
 pub use camera_source::{CameraSource, SubStream, Transport};
 pub(crate) use command_source::without_secrets;
@@ -165,8 +167,7 @@ impl Input {
             return command.map(Self::Command);
         }
         if let Some((scheme, _)) = text.split_once("://") {
-            let schemes = ["rtsp", "rtsps", "http", "https"];
-            return if schemes.iter().any(|it| scheme.eq_ignore_ascii_case(it)) {
+            return if CameraScheme::named(scheme).is_some() {
                 CameraSource::parse(text).map(Self::Camera)
             } else {
                 // A text that is no URL at all may begin with a user and a password.

@@ -166,9 +166,9 @@ async fn usual(source: &CameraSource) -> Result<(Url, Trust), String> {
         Ok(ip) => Host::<String>::Ipv6(ip).to_string(),
         Err(_) => host.to_owned(),
     };
-    let candidates: Vec<String> = match source.url.scheme() {
-        "rtsps" => vec![format!("https://{host}{PATH}")],
-        _ => {
+    let candidates: Vec<String> = match source.is_secure() {
+        true => vec![format!("https://{host}{PATH}")],
+        false => {
             let ports = PORTS.iter();
             ports
                 .map(|port| format!("http://{host}:{port}{PATH}"))
