@@ -50,6 +50,8 @@ fn plays_the_demo_with_audio_and_tells_where_the_time_goes() -> Result<(), Faile
     browser.open(&server.printed_url()?)?;
     browser.wait_until(PATIENCE, "return glassline.state === 'live'")?;
     let at_live = decoded(&browser)?;
+    // Frames are listed one by one while somebody looks at them.
+    browser.run("document.getElementById('details').click()")?;
     // The page starts muted, as browsers demand; muted audio is not decoded at all.
     browser.run("document.getElementById('sound').click()")?;
 

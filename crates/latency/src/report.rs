@@ -41,6 +41,13 @@ pub struct Report {
     /// Frames that were dropped before they were presented.
     #[serde(default)]
     pub lost: u64,
+    /// Whether the answer lists the latest frames, which is most of its length.
+    #[serde(default = "yes")]
+    pub details: bool,
+}
+
+const fn yes() -> bool {
+    true
 }
 
 /// The measurements of a page for one frame.
@@ -291,6 +298,7 @@ mod tests {
             frames,
             unmatched: 0,
             lost: 0,
+            details: true,
         }
     }
 

@@ -545,6 +545,7 @@ async function report(current, estimate, nowMs) {
   const body = {
     offset_ns: Math.round(estimate.offsetMs * 1e6),
     error_ns: Math.ceil(estimate.errorMs * 1e6),
+    details: Controls.showsDetails,
     ...log.take(),
   };
   try {

@@ -128,6 +128,12 @@ fn reported_frames_are_joined_with_the_servers_stamps() {
         (&json!([]), &json!(1))
     );
 
+    let mut brief = body.clone();
+    brief["details"] = json!(false);
+    let brief = report(&peer, &brief.to_string()).json();
+    assert_eq!(brief["frames"], json!([]), "nobody looks at them");
+    assert!(row(&brief, "render")["count"].as_u64() > Some(0), "{brief}");
+
     // A page that repeats its report, or reports without end, changes no figure.
     let statuses: Vec<u16> = (0..20)
         .map(|_| report(&peer, &body.to_string()).status)

@@ -76,8 +76,12 @@ pub(in crate::http) async fn report(
     let joined = latency::join(&report, &stamps, origins, &app.clock);
     let now = Instant::now();
     let (stream, viewer) = (&record.stream, &record.id);
+    let mut figures = app.latencies.report(stream, viewer, &joined, now);
+    if !report.details {
+        figures.frames = Vec::new();
+    }
     let answer = ReportAnswer {
-        latency: app.latencies.report(stream, viewer, &joined, now),
+        latency: figures,
         layer: app.latencies.layer(stream, viewer, now),
         report_every_s: app.latencies.report_interval_s(now),
     };
