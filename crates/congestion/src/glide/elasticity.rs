@@ -60,7 +60,7 @@ pub(super) struct Evidence {
 pub(super) struct Restored {
     /// When they were in flight.
     pub(super) at: Instant,
-    /// Number of bytes.
+    /// Number of bytes that were sent and not acknowledged.
     pub(super) in_flight: f64,
 }
 

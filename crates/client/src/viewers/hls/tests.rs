@@ -11,16 +11,22 @@ const PARTS: u64 = 10;
 /// Parts that are there when the server starts.
 const PARTS_AT_FIRST: u64 = 45;
 
+/// The beginning of a stream, by both clocks.
+#[derive(Clone, Copy)]
+struct Beginning {
+    at: Instant,
+    since_1970: Duration,
+}
+
 /// A server of HLS with low latency, behind a redirection, whose parts come by the clock until `parts_max`.
 fn serve(parts_max: u64) -> SocketAddr {
     let listener = TcpListener::bind(("127.0.0.1", 0)).expect("loopback has a free port");
     let address = listener.local_addr().expect("it is bound");
-    let began = (
-        Instant::now(),
-        SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .expect("after 1970"),
-    );
+    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH);
+    let began = Beginning {
+        at: Instant::now(),
+        since_1970: since_1970.expect("after 1970"),
+    };
     std::thread::spawn(move || {
         for stream in listener.incoming().flatten() {
             std::thread::spawn(move || answer(stream, parts_max, began));
@@ -29,7 +35,7 @@ fn serve(parts_max: u64) -> SocketAddr {
     address
 }
 
-fn answer(mut stream: TcpStream, parts_max: u64, began: (Instant, Duration)) {
+fn answer(mut stream: TcpStream, parts_max: u64, began: Beginning) {
     let mut reader = BufReader::new(stream.try_clone().expect("a handle"));
     let mut line = String::new();
     while reader.read_line(&mut line).is_ok_and(|it| it > 0) {
@@ -52,13 +58,14 @@ fn answer(mut stream: TcpStream, parts_max: u64, began: (Instant, Duration)) {
                 .to_owned()
         } else if target.contains("video.m3u8") {
             let due = wanted.unwrap_or(0).saturating_sub(PARTS_AT_FIRST);
-            let due = began.0 + PART * u32::try_from(due).expect("a few");
+            let due = began.at + PART * u32::try_from(due).expect("a few");
             std::thread::sleep(due.saturating_duration_since(Instant::now()));
-            let passed = u64::try_from(began.0.elapsed().as_millis()).expect("a few seconds") / 100;
+            let passed =
+                u64::try_from(began.at.elapsed().as_millis()).expect("a few seconds") / 100;
             let text = playlist(
                 (PARTS_AT_FIRST + passed).min(parts_max),
                 passed + PARTS_AT_FIRST >= parts_max,
-                began.1,
+                began.since_1970,
             );
             format!(
                 "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{text}",
