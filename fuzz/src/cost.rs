@@ -27,7 +27,14 @@ impl Cost {
     pub(crate) fn of(name: &str) -> Self {
         match name {
             // They parse one input, or a few packets, and keep what the input holds.
-            "rtcp" | "rtp" | "sctp_packet" | "stun" | "sdp" | "framing" | "dtls_record" => Self {
+            "rtcp"
+            | "rtp"
+            | "sctp_packet"
+            | "stun"
+            | "sdp"
+            | "framing"
+            | "dtls_record"
+            | "dependency_descriptor" => Self {
                 memory: 256 << 10,
                 memory_per_byte: 256,
                 time: Duration::from_millis(2),

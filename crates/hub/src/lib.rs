@@ -110,7 +110,7 @@ pub use keyframe_size::KeyframeSize;
 pub use layout::TrackLayout;
 pub use name::{CHECK_PREFIX, NameError, StreamName};
 pub use publisher::Publisher;
-pub use ring::LayerFigures;
+pub use ring::{LayerFigures, TemporalRates};
 pub use stream::{
     Demand, LayerWish, LayerWishError, LayersRead, NoSuchLayer, PartingKeyframe, Prospect,
     RenditionPublisher, SourceNote, State, Status, Stream, StreamLifetime, Subscription, Totals,

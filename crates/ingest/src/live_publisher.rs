@@ -260,7 +260,7 @@ impl LivePublisher {
 #[cfg(test)]
 mod tests {
     use glassline_hub::{Subscription, Wake};
-    use glassline_media::{Codec, MediaTime};
+    use glassline_media::{Codec, MediaTime, Temporal};
 
     use super::*;
 
@@ -304,6 +304,7 @@ mod tests {
                 decode_time: None,
                 keyframe,
                 after_loss,
+                temporal: Temporal::default(),
                 data: vec![0x10, 0, 0, 0x9d, 1, 0x2a, 64, 0, 64, 0],
                 received: self.start,
             };

@@ -18,7 +18,7 @@ use std::time::Instant;
 
 use glassline_demux::{Frame, PipeDemuxer};
 use glassline_hub::{SourceNote, State, Stream};
-use glassline_media::LayerIndex;
+use glassline_media::{LayerIndex, Temporal};
 use glassline_rtp::units::TimedUnit;
 use glassline_runtime::{Part, Supervisor};
 use mio::unix::SourceFd;
@@ -194,6 +194,7 @@ fn unit(frame: Frame, pace: &Pace) -> TimedUnit {
         decode_time: Some(pace.media_time(frame.decode_time)),
         keyframe: frame.keyframe,
         after_loss: frame.after_loss,
+        temporal: Temporal::default(),
         data: frame.data.into(),
         received: Instant::now(),
     }

@@ -137,11 +137,14 @@ impl Units {
                 false => Lack::Keyframes(track.codec),
             };
         }
+        let (temporal, begins) = (unit.temporal, out.len());
         let (keyframe, data) = match &mut state.sets {
             Some(sets) => sets.complete(unit.keyframe, unit.data),
             None => (unit.keyframe || !state.video, unit.data),
         };
         state.packetizer.packetize(&data, keyframe, timing, out);
+        let made = out.iter_mut().skip(begins);
+        made.for_each(|it| it.temporal = temporal);
         if let Some(sets) = &mut state.sets {
             sets.describe(track);
         }
@@ -201,7 +204,7 @@ fn reordering(track: &Track) -> Option<Reordering> {
 mod tests {
     use std::time::Instant;
 
-    use glassline_media::MediaTime;
+    use glassline_media::{MediaTime, Temporal};
 
     use super::*;
 
@@ -212,6 +215,7 @@ mod tests {
             decode_time: None,
             keyframe: true,
             after_loss: false,
+            temporal: Temporal::default(),
             data,
             received: Instant::now(),
         }

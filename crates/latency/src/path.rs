@@ -38,6 +38,8 @@ pub struct PathView {
 pub struct LayerView {
     /// Identifier of the layer as its publisher names it.
     pub rid: Option<String>,
+    /// Number of temporal layers that the viewer gets; `null` for all.
+    pub temporal_layers: Option<u8>,
     /// Rate that the path carries, measured on packets that arrived behind each other, in bits a
     /// second.
     pub estimate_bps: Option<u64>,

@@ -67,8 +67,8 @@
 //!
 //! RFC 3550 (RTP, RTCP), RFC 8285 (header extensions), RFC 4585 and 5104 (feedback), RFC 4588
 //! (RTX), RFC 6184 (H.264), RFC 7587 and 6716 (Opus), RFC 2198 (redundancy), the payload
-//! formats that `media::Codec` names with each codec, and
-//! draft-holmer-rmcat-transport-wide-cc-extensions-01.
+//! formats that `media::Codec` names with each codec, appendix A of AV1's payload format (dependency
+//! descriptor), and draft-holmer-rmcat-transport-wide-cc-extensions-01.
 
 #![cfg_attr(
     test,
@@ -78,6 +78,7 @@
     )
 )]
 
+pub mod dependency_descriptor;
 mod error;
 mod extensions;
 pub mod h264;

@@ -58,7 +58,8 @@ export class Quality {
 
   /** Shows the `layer` that arrives; returns why, if a better one is left out. */
   show(layer) {
-    if (!layer || this.#layers.length < 2) return null;
+    const thinned = layer?.temporal_layers ? `lower frame rate: ${layer.reason}` : null;
+    if (!layer || this.#layers.length < 2) return thinned;
     const arriving = this.#layers.find(({ rid }) => rid === layer.rid);
     const [auto] = this.menu.options;
     const isChosen = this.#pinned !== null;
@@ -67,7 +68,7 @@ export class Quality {
     const isBest = arriving === this.#layers[0];
     return arriving && !isBest && !isChosen && /path/.test(layer.reason)
       ? `${nameOf(arriving)}: ${layer.reason}`
-      : null;
+      : thinned;
   }
 
   /** Tells the server what the viewer chose, or else the height of the element in pixels of the screen. */

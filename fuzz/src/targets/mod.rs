@@ -9,6 +9,7 @@ mod assembler;
 mod avi;
 mod cluster;
 mod configuration;
+mod dependency_descriptor;
 mod dtls_record;
 mod elementary;
 #[cfg(fuzzing)]
@@ -110,6 +111,7 @@ pub(crate) const TARGETS: &[Target] = table! {
     avi
     cluster
     configuration
+    dependency_descriptor
     dtls_record
     elementary
     #[cfg(fuzzing)]

@@ -1,3 +1,5 @@
+mod temporal_rates;
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -6,6 +8,9 @@ use glassline_media::{Bitrate, DecodeLead, MediaTime, MediaUnit};
 
 use crate::Limits;
 use crate::keyframe_size::{KeyframeMeter, KeyframeSize};
+
+use temporal_rates::TemporalBytes;
+pub use temporal_rates::TemporalRates;
 
 /// Time over which the frame rate and the bitrate of a layer are measured.
 const FIGURES_SPAN: Duration = Duration::from_secs(2);
@@ -17,6 +22,8 @@ pub struct LayerFigures {
     pub frame_rate: f64,
     /// Payload bitrate over the same time.
     pub bitrate: Bitrate,
+    /// Payload bitrates with fewer temporal layers over the same time.
+    pub temporal_rates: TemporalRates,
     /// Time between the latest two keyframes of the present source; `None` before its second one.
     pub keyframe_interval: Option<Duration>,
     /// Time since the latest keyframe of the present source was published; `None` before its first
@@ -92,17 +99,21 @@ impl Ring {
         let age = |unit: &MediaUnit| now.saturating_duration_since(unit.stamps.published);
         let recent = self.units.iter().rev().map(|unit| &**unit);
         let recent = recent.take_while(|unit| age(unit) <= FIGURES_SPAN);
-        let (mut frames, mut bytes, mut of_oldest, mut span) = (0_u32, 0, 0, Duration::ZERO);
+        let (mut frames, mut bytes, mut span) = (0_u32, 0, Duration::ZERO);
+        let (mut oldest, mut temporal_bytes) = (None, TemporalBytes::default());
         let newest = self.units.back().map_or(now, |unit| unit.stamps.published);
         for unit in recent {
-            of_oldest = unit.payload_bytes() as u64;
-            bytes += of_oldest;
+            oldest = Some(unit);
+            bytes += unit.payload_bytes() as u64;
+            temporal_bytes.add(unit);
             frames += u32::from(unit.first);
             span = newest.saturating_duration_since(unit.stamps.published);
         }
         // The oldest frame begins the time, and the others pass in it.
         let intervals = f64::from(frames.saturating_sub(1));
-        let is_measured = intervals > 0.0 && !span.is_zero();
+        let oldest = oldest.filter(|_| intervals > 0.0 && !span.is_zero());
+        let is_measured = oldest.is_some();
+        let of_oldest = oldest.map_or(0, |it| it.payload_bytes() as u64);
         LayerFigures {
             frame_rate: if is_measured {
                 intervals / span.as_secs_f64()
@@ -114,6 +125,9 @@ impl Ring {
             } else {
                 Bitrate::default()
             },
+            temporal_rates: oldest.map_or_else(TemporalRates::default, |oldest| {
+                temporal_bytes.over(oldest, span)
+            }),
             keyframe_interval: self.keyframe_interval,
             since_keyframe: self
                 .keyframe_published

@@ -19,6 +19,31 @@ fn unit(packets: usize, keyframe: bool, at: Instant) -> MediaUnit {
 }
 
 #[test]
+fn temporal_layers_are_measured_apart() {
+    let start = Instant::now();
+    let at = |ms: u64| start + Duration::from_millis(ms);
+    let mut ring = Ring::default();
+    for frame in 0..=60_u64 {
+        // Layers 0, 2, 1, 2, with a packet of 100 bytes every 20 ms.
+        let mut unit = unit(1, frame == 0, at(20 * frame));
+        unit.temporal.layer = [0, 2, 1, 2][usize::try_from(frame % 4).expect("small")];
+        ring.push(unit, &Limits::default());
+    }
+    let figures = ring.figures(at(1_200));
+    let rates = figures.temporal_rates.of_layers().iter().map(|it| it.bps());
+    assert_eq!(rates.collect::<Vec<_>>(), [10_000, 20_000, 40_000]);
+    assert_eq!(figures.bitrate.bps(), 40_000);
+    for frame in 0..200 {
+        ring.push(unit(1, false, at(2_000 + 20 * frame)), &Limits::default());
+    }
+    let figures = ring.figures(at(6_000));
+    assert!(
+        figures.temporal_rates.of_layers().is_empty(),
+        "it has ended"
+    );
+}
+
+#[test]
 fn figures_are_those_of_the_last_two_seconds_and_of_the_present_source() {
     let start = Instant::now();
     let at = |ms: u64| start + Duration::from_millis(ms);

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use glassline_hub::{CreateError, Hub, PublishError, SourceNote, State, StreamName};
-use glassline_media::{LayerIndex, MediaTime, Stage, TrackIndex};
+use glassline_media::{LayerIndex, MediaTime, Stage, Temporal, TrackIndex};
 use glassline_quic::moq::{
     BroadcastReader, CatalogError, ReceivedFrame, Rendition, Session, SubscribeError, TrackReader,
 };
@@ -264,6 +264,7 @@ impl BroadcastReceiver<'_> {
             decode_time: None,
             keyframe: frame.keyframe,
             after_loss: frame.after_loss,
+            temporal: Temporal::default(),
             data: frame.data.into(),
             received: frame.arrived,
         };

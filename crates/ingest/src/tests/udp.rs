@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use glassline_demux::{Error, Frame, PushedDemuxer};
 use glassline_hub::{SourceNote, State, Stream};
-use glassline_media::LayerIndex;
+use glassline_media::{LayerIndex, Temporal};
 use glassline_rtp::units::TimedUnit;
 use glassline_runtime::{Panicked, Part, Supervisor};
 use tokio::net::UdpSocket;
@@ -95,6 +95,7 @@ fn unit(frame: Frame, now: Instant) -> TimedUnit {
         decode_time: Some(frame.decode_time),
         keyframe: frame.keyframe,
         after_loss: frame.after_loss,
+        temporal: Temporal::default(),
         data: frame.data.into(),
         received: now,
     }

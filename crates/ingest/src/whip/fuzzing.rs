@@ -16,10 +16,13 @@ use glassline_rtp::receive::TrackPipeline;
 use glassline_runtime::SessionId;
 use glassline_webrtc::{
     AcceptConfig, Certificate, Kinds, LayerIndex, OpusOptions, ReceiverIndex, Secrets, Session,
-    TransportAddress,
+    TransportAddress, sdp::DEPENDENCY_DESCRIPTOR_URI,
 };
 
 use super::{Contribution, Reservations, WhipCounters};
+
+/// Id of the dependency descriptor in the offers.
+pub(super) const DESCRIPTOR_ID: u8 = 5;
 
 /// Most operations of one input.
 const STEPS_MAX: usize = 400;
@@ -101,11 +104,12 @@ pub(super) fn session(options: u8, now: Instant) -> Session {
     let fingerprint = CERTIFICATE.fingerprint();
     let offer = format!(
         "v=0\r\no=- 1 1 IN IP4 0.0.0.0\r\ns=-\r\nt=0 0\r\na=group:BUNDLE 0 1\r\n\
-         a=ice-ufrag:fuzz\r\na=ice-pwd:0123456789abcdef012345\r\na=setup:actpass\r\n\
+         a=extmap-allow-mixed\r\na=ice-ufrag:fuzz\r\na=ice-pwd:0123456789abcdef012345\r\na=setup:actpass\r\n\
          a=fingerprint:{fingerprint}\r\n\
          m=audio 9 UDP/TLS/RTP/SAVPF 111\r\nc=IN IP4 0.0.0.0\r\na=mid:0\r\na=sendonly\r\n\
          a=rtcp-mux\r\na=rtpmap:111 opus/48000/2\r\n\
          m=video 9 UDP/TLS/RTP/SAVPF 96 98\r\nc=IN IP4 0.0.0.0\r\na=mid:1\r\na=sendonly\r\n\
+         a=extmap:{DESCRIPTOR_ID} {DEPENDENCY_DESCRIPTOR_URI}\r\n\
          a=rtcp-mux\r\na=rtpmap:96 {codec}/90000\r\na=rtpmap:98 VP8/90000\r\na=fmtp:96 packetization-mode=1\r\n\
          {feedback}{simulcast}"
     );

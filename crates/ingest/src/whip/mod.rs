@@ -91,6 +91,8 @@ pub struct Contribution {
     /// Number of packets that the session had requested at the last count.
     requested: u64,
     keyframes_requested: u64,
+    /// Whether the log has said that a dependency descriptor cannot be read.
+    warned: bool,
 }
 
 impl Contribution {
@@ -125,6 +127,7 @@ impl Contribution {
             check_at: now + CHECK,
             requested: 0,
             keyframes_requested: 0,
+            warned: false,
         })
     }
 
@@ -219,6 +222,7 @@ impl Contribution {
         let dropped = self.reception.assembler.take_oversized();
         let (name, publisher) = (self.reservation.name(), self.publisher.as_ref());
         self.oversized.note(dropped, name, publisher, now);
+        self.warn_of_descriptors();
         self.request_keyframes(session, now, counters);
         if now >= self.check_at {
             self.check_at = now + CHECK;
@@ -254,6 +258,17 @@ impl Contribution {
     /// Returns the name of the stream that is published.
     pub fn name(&self) -> &StreamName {
         self.reservation.name()
+    }
+
+    /// Says in the log that a dependency descriptor cannot be read. The frames are published all the same.
+    fn warn_of_descriptors(&mut self) {
+        if self.warned {
+            return;
+        }
+        if let Some(fault) = self.reception.assembler.take_descriptor_fault() {
+            self.warned = true;
+            tracing::warn!(stream = %self.reservation.name(), %fault, "the publisher's dependency descriptors are faulty: viewers with little room may get all frames or none");
+        }
     }
 
     fn count(&mut self, session: &Session, counters: &WhipCounters) {

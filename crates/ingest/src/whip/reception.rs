@@ -220,6 +220,9 @@ impl Reception {
         }
         let (assembler, timed) = (&mut self.assembler, &mut self.timed);
         let track = TrackIndex(index);
+        if let Some(descriptor) = receiver.dependency_descriptor(packet) {
+            assembler.describe(track, packet.header.timestamp, descriptor);
+        }
         if let Some(pipeline) = self.packets.pipeline_mut(track) {
             pipeline.take(packet, now, |packet| {
                 assembler.push(track, packet, |unit| timed.push(unit));

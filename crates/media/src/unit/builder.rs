@@ -1,6 +1,6 @@
 use bytes::Bytes;
 
-use super::{Content, DecodeLead, Forwarded, LayerIndex, MediaUnit, Span, TrackIndex};
+use super::{Content, DecodeLead, Forwarded, LayerIndex, MediaUnit, Span, Temporal, TrackIndex};
 use crate::{MediaTime, Stamps};
 
 /// Payload memory that a builder keeps from one unit to the next, in bytes.
@@ -124,6 +124,7 @@ impl UnitBuilder {
             time,
             decode_lead: DecodeLead::NONE,
             keyframe,
+            temporal: Temporal::default(),
             first: true,
             last: true,
             stamps,

@@ -15,6 +15,7 @@ mod builder;
 mod coded_frame;
 mod decode_lead;
 mod parts;
+mod temporal;
 mod track_index;
 
 use std::ops::Range;
@@ -27,6 +28,7 @@ pub use builder::UnitBuilder;
 pub use coded_frame::CodedFrame;
 pub use decode_lead::DecodeLead;
 pub use parts::{PartsContent, PartsError, UnitParts};
+pub use temporal::Temporal;
 pub use track_index::TrackIndex;
 
 /// Largest RTP payload that ingest makes, in bytes.
@@ -102,6 +104,8 @@ pub struct MediaUnit {
     /// True if a decoder can start with this unit (H.264: IDR with its parameter sets). Always
     /// true for audio.
     pub keyframe: bool,
+    /// Place of the frame among the temporal layers of its encoding.
+    pub temporal: Temporal,
     /// True if this unit begins its frame.
     pub first: bool,
     /// True if this unit ends its frame. Its last packet carries the RTP marker.

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use bytes::Bytes;
 
-use super::{Content, DecodeLead, Forwarded, LayerIndex, MediaUnit, Span, TrackIndex};
+use super::{Content, DecodeLead, Forwarded, LayerIndex, MediaUnit, Span, Temporal, TrackIndex};
 use crate::{MediaTime, Stamps};
 
 /// All that a [`MediaUnit`] consists of but its numbers on the stream, which each hub gives anew.
@@ -22,6 +22,8 @@ pub struct UnitParts {
     pub decode_lead: DecodeLead,
     /// Whether a decoder can start with the unit.
     pub keyframe: bool,
+    /// Place of the frame among the temporal layers of its encoding.
+    pub temporal: Temporal,
     /// Whether the unit begins its frame.
     pub first: bool,
     /// Whether the unit ends its frame.
@@ -95,6 +97,7 @@ impl MediaUnit {
             time: self.time,
             decode_lead: self.decode_lead,
             keyframe: self.keyframe,
+            temporal: self.temporal,
             first: self.first,
             last: self.last,
             stamps: self.stamps,
@@ -136,6 +139,7 @@ impl UnitParts {
             time: self.time,
             decode_lead: self.decode_lead,
             keyframe: self.keyframe,
+            temporal: self.temporal,
             first: self.first,
             last: self.last,
             stamps: self.stamps,

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use glassline_media::Codec;
+use glassline_media::{Codec, Temporal};
 
 /// Reassembles the payloads of a frame, in one payload format.
 pub(super) trait FrameFormat: fmt::Debug + Send {
@@ -43,6 +43,12 @@ pub(super) trait FrameFormat: fmt::Debug + Send {
     /// Completes `frame`, which is not empty. Returns how a decoder can start with it.
     /// `after_gap`: packets before its first one are missing.
     fn finish(&mut self, frame: &mut Vec<u8>, after_gap: bool) -> Result<Entry, DropReason>;
+
+    /// Returns the place among the temporal layers of the frame that was completed last, as its payloads
+    /// say it.
+    fn temporal(&self) -> Temporal {
+        Temporal::default()
+    }
 
     /// Number of bytes of the frame that are kept outside of `frame`.
     fn pending_bytes(&self) -> usize {

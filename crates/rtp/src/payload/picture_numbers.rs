@@ -100,6 +100,11 @@ fn read_id(payload: &[u8], at: usize) -> (u16, u16) {
 }
 
 impl FrameNumbers {
+    /// Returns whether payloads of `codec` have numbers.
+    pub const fn are_of(codec: Codec) -> bool {
+        matches!(codec, Codec::Vp8 | Codec::Vp9)
+    }
+
     /// Reads the numbers of a payload of `codec`; all are `None` where there are none.
     pub fn of(codec: Codec, payload: &[u8]) -> Self {
         let Some(places) = Places::of(codec, payload) else {
@@ -136,6 +141,17 @@ impl NumberShift {
             frame_id: distance(last.frame_id, first.frame_id) & WIDE,
             tl0_pic_idx: byte(last.tl0_pic_idx, first.tl0_pic_idx),
             key_idx: byte(last.key_idx, first.key_idx) & KEY,
+        }
+    }
+
+    /// Returns the distance for payloads behind `frames` frames of the same encoding that the receiver did
+    /// not get.
+    #[must_use]
+    pub const fn without(self, frames: u32) -> Self {
+        let low = (frames & WIDE as u32) as u16;
+        Self {
+            frame_id: self.frame_id.wrapping_sub(low) & WIDE,
+            ..self
         }
     }
 

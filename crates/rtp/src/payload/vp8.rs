@@ -1,7 +1,7 @@
 //! VP8 payloads (RFC 7741): a descriptor with a 15-bit picture ID, then a piece of the frame.
 //! The packetizer does not parse partitions: every piece counts as part of the first.
 
-use glassline_media::UnitBuilder;
+use glassline_media::{Temporal, UnitBuilder};
 
 use super::assembly::{DropReason, Entry, FrameFormat};
 use super::equal_pieces;
@@ -9,6 +9,8 @@ use super::picture_id::{self, PictureId};
 
 /// First byte of the descriptor (RFC 7741 §4.2): extension bits follow.
 const X: u8 = 0x80;
+/// No other frame refers to the frame.
+const N: u8 = 0x20;
 /// The payload begins a partition.
 const S: u8 = 0x10;
 /// Index of the partition.
@@ -17,8 +19,12 @@ const PID: u8 = 0x07;
 const I: u8 = 0x80;
 /// A byte of TL0PICIDX follows.
 const L: u8 = 0x40;
+/// The temporal layer is stated.
+const T: u8 = 0x20;
 /// A byte with temporal layer, key index or both follows.
 const T_OR_K: u8 = 0x30;
+/// In that byte: the frame refers to the lowest layer alone.
+const Y: u8 = 0x20;
 
 /// Length of the descriptor that we write, in bytes.
 const DESCRIPTOR_BYTES: usize = 4;
@@ -48,11 +54,16 @@ fn begins_frame(payload: &[u8]) -> bool {
     payload.first().is_some_and(|first| first & (S | PID) == S)
 }
 
-/// Returns the payload without its descriptor; `None` if the descriptor is cut short.
-fn strip(payload: &[u8]) -> Option<&[u8]> {
+/// Splits a payload into the place of its frame among the temporal layers and what follows the descriptor;
+/// `None` if the descriptor is cut short.
+fn strip(payload: &[u8]) -> Option<(Temporal, &[u8])> {
     let (first, rest) = payload.split_first()?;
+    let mut temporal = Temporal {
+        discardable: first & N != 0,
+        ..Temporal::default()
+    };
     if first & X == 0 {
-        return Some(rest);
+        return Some((temporal, rest));
     }
     let (extensions, mut rest) = rest.split_first()?;
     if extensions & I != 0 {
@@ -62,9 +73,17 @@ fn strip(payload: &[u8]) -> Option<&[u8]> {
         rest = rest.get(1..)?;
     }
     if extensions & T_OR_K != 0 {
+        let layers = rest.first()?;
+        if extensions & T != 0 {
+            temporal.layer = layers >> 6;
+            match layers & Y {
+                0 => temporal.needs = temporal.layer,
+                _ => temporal.opens = temporal.layer,
+            }
+        }
         rest = rest.get(1..)?;
     }
-    Some(rest)
+    Some((temporal, rest))
 }
 
 /// Reads the inverse key frame flag of the frame tag (RFC 6386 §9.1).
@@ -73,8 +92,10 @@ fn is_keyframe(frame: &[u8]) -> bool {
 }
 
 /// Joins payloads into a frame.
-#[derive(Debug)]
-pub(super) struct Assembly;
+#[derive(Debug, Default)]
+pub(super) struct Assembly {
+    temporal: Temporal,
+}
 
 impl FrameFormat for Assembly {
     fn begins(&self, payload: &[u8]) -> bool {
@@ -86,13 +107,19 @@ impl FrameFormat for Assembly {
         if begins_frame(payload) != frame.is_empty() {
             return Err(DropReason::Malformed);
         }
-        let piece = strip(payload).filter(|piece| !piece.is_empty());
-        frame.extend_from_slice(piece.ok_or(DropReason::Malformed)?);
+        let stripped = strip(payload).filter(|(_, piece)| !piece.is_empty());
+        let (temporal, piece) = stripped.ok_or(DropReason::Malformed)?;
+        self.temporal = temporal;
+        frame.extend_from_slice(piece);
         Ok(())
     }
 
     fn finish(&mut self, frame: &mut Vec<u8>, _: bool) -> Result<Entry, DropReason> {
         Ok(is_keyframe(frame).into())
+    }
+
+    fn temporal(&self) -> Temporal {
+        self.temporal
     }
 }
 
@@ -102,7 +129,7 @@ mod tests {
 
     #[test]
     fn descriptors_of_every_length_are_passed_over() {
-        let strip = |bytes: &'static [u8]| strip(bytes);
+        let strip = |bytes: &'static [u8]| strip(bytes).map(|(_, piece)| piece);
         // The examples of RFC 7741 §4.5, with one byte of payload.
         assert_eq!(strip(&[0x10, 9]), Some(&[9][..]));
         assert_eq!(strip(&[0x90, 0x80, 0x11, 9]), Some(&[9][..]));
@@ -117,6 +144,30 @@ mod tests {
         ] {
             assert_eq!(super::strip(cut), None, "{cut:x?}");
         }
+    }
+
+    #[test]
+    fn a_frame_that_refers_to_the_lowest_layer_alone_opens_its_own() {
+        let temporal = |bytes: &[u8]| strip(bytes).map(|(temporal, _)| temporal);
+        let of = |layer, needs, opens, discardable| {
+            Some(Temporal {
+                layer,
+                needs,
+                opens,
+                discardable,
+            })
+        };
+        assert_eq!(
+            temporal(&[0x90, 0xe0, 0x11, 1, 0x00, 9]),
+            of(0, 0, 0, false)
+        );
+        assert_eq!(
+            temporal(&[0x90, 0xe0, 0x11, 1, 0x60, 9]),
+            of(1, 0, 1, false)
+        );
+        assert_eq!(temporal(&[0xb0, 0x20, 0x80, 9]), of(2, 2, 0, true));
+        // An index of keyframes alone says nothing of layers.
+        assert_eq!(temporal(&[0x90, 0x10, 0xff, 9]), of(0, 0, 0, false));
     }
 
     #[test]

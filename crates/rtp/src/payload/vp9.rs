@@ -1,7 +1,7 @@
 //! VP9 payloads (RFC 9628), sent in non-flexible mode: a descriptor with a 15-bit picture ID,
 //! the bits that begin and end a frame, and on keyframes the frame size.
 
-use glassline_media::{Bits, UnitBuilder};
+use glassline_media::{Bits, Temporal, UnitBuilder};
 
 use super::assembly::{DropReason, Entry, FrameFormat};
 use super::picture_id::{self, PictureId};
@@ -20,6 +20,8 @@ const B: u8 = 0x08;
 const E: u8 = 0x04;
 /// A scalability structure follows.
 const V: u8 = 0x02;
+/// In the layer indices: a switching point (see [`Descriptor::temporal`]).
+const U: u8 = 0x10;
 
 /// Length of the descriptor that we write, in bytes.
 const DESCRIPTOR_BYTES: usize = 3;
@@ -76,19 +78,20 @@ pub(super) fn packetize(
 /// The fields of a payload descriptor that a receiver needs.
 struct Descriptor<'a> {
     flags: u8,
-    spatial_layer: u8,
+    /// Layer indices; 0 without.
+    layers: u8,
     payload: &'a [u8],
 }
 
 impl<'a> Descriptor<'a> {
     fn parse(payload: &'a [u8]) -> Option<Self> {
         let (&flags, mut rest) = payload.split_first()?;
-        let mut spatial_layer = 0;
+        let mut layers = 0;
         if flags & I != 0 {
             rest = picture_id::skip(rest)?;
         }
         if flags & L != 0 {
-            spatial_layer = rest.first()? >> 1 & 7;
+            layers = *rest.first()?;
             // TL0PICIDX is present in non-flexible mode only.
             rest = rest.get(if flags & F == 0 { 2 } else { 1 }..)?;
         }
@@ -100,13 +103,35 @@ impl<'a> Descriptor<'a> {
         }
         Some(Self {
             flags,
-            spatial_layer,
+            layers,
             payload: rest,
         })
     }
 
     const fn begins_frame(&self) -> bool {
-        self.flags & B != 0 && self.spatial_layer == 0
+        self.flags & B != 0 && self.layers >> 1 & 7 == 0
+    }
+
+    /// Returns the place among the temporal layers. At a switching point of the lowest layer, later frames
+    /// of all higher layers refer to none before (§4.2). Encoders mark it as well on frames that refer to
+    /// lower layers alone, from which on their own layer can be decoded.
+    const fn temporal(&self) -> Temporal {
+        let layer = self.layers >> 5;
+        let is_switching_point = self.layers & U != 0;
+        Temporal {
+            layer,
+            needs: match (self.flags & P != 0, is_switching_point) {
+                (false, _) => 0,
+                (true, true) => layer.saturating_sub(1),
+                (true, false) => layer,
+            },
+            opens: match (is_switching_point, layer) {
+                (false, _) => 0,
+                (true, 0) => Temporal::LAYER_MAX,
+                (true, layer) => layer,
+            },
+            discardable: false,
+        }
     }
 }
 
@@ -215,6 +240,7 @@ impl FrameHeader {
 pub(super) struct Assembly {
     /// Whether the last payload ended its layer frame.
     ended: bool,
+    temporal: Temporal,
 }
 
 impl FrameFormat for Assembly {
@@ -242,6 +268,14 @@ impl FrameFormat for Assembly {
             return Err(DropReason::Malformed);
         }
         self.ended = descriptor.flags & E != 0;
+        if begins {
+            let (layer, is_first) = (descriptor.temporal(), frame.is_empty());
+            self.temporal = if is_first {
+                layer
+            } else {
+                self.temporal.with(layer)
+            };
+        }
         frame.extend_from_slice(descriptor.payload);
         Ok(())
     }
@@ -251,6 +285,10 @@ impl FrameFormat for Assembly {
             return Err(DropReason::Malformed);
         }
         Ok(FrameHeader::parse(frame).key.into())
+    }
+
+    fn temporal(&self) -> Temporal {
+        self.temporal
     }
 }
 
@@ -280,6 +318,30 @@ mod tests {
             None,
             "four references"
         );
+    }
+
+    #[test]
+    fn switching_points_are_those_of_the_specification_and_those_of_encoders() {
+        let temporal = |flags: u8, layers: u8| {
+            let bytes = [flags | L | B | E, layers, 0, 9];
+            let it = Descriptor::parse(&bytes).expect("whole").temporal();
+            (it.layer, it.needs, it.opens)
+        };
+        assert_eq!(temporal(P, 0x00), (0, 0, 0));
+        assert_eq!(temporal(P, U), (0, 0, 7));
+        assert_eq!(temporal(P, 1 << 5 | U), (1, 0, 1));
+        assert_eq!(temporal(P, 2 << 5 | U), (2, 1, 2));
+        assert_eq!(temporal(P, 2 << 5), (2, 2, 0));
+        assert_eq!(temporal(0, 1 << 5), (1, 0, 0));
+        // The upper spatial layer of a picture is no switching point.
+        let (mut assembly, mut frame) = (Assembly::default(), Vec::new());
+        assembly.reset();
+        for layers in [1 << 5 | U, 1 << 5 | 2] {
+            let taken = assembly.take(&[P | L | B | E, layers, 0, 9], &mut frame);
+            assert_eq!(taken, Ok(()));
+        }
+        let picture = FrameFormat::temporal(&assembly);
+        assert_eq!((picture.layer, picture.needs, picture.opens), (1, 1, 0));
     }
 
     #[test]

@@ -7,6 +7,7 @@
 //! timestamps, arrivals, sender reports ─► SourceClock ─┘
 //! ```
 
+mod descriptors;
 mod entry_points;
 mod receiver;
 mod source_clock;
@@ -14,11 +15,13 @@ mod source_clock;
 use std::collections::VecDeque;
 use std::time::Instant;
 
-use glassline_media::{Kind, MediaTime, Track, TrackIndex};
+use glassline_media::{Kind, MediaTime, Temporal, Track, TrackIndex};
 
 use crate::TimestampExtender;
+use crate::dependency_descriptor::DescriptorError;
 use crate::payload::{Depacketizer, Unit, UnsupportedFormat};
 use crate::reorder::ReceivedPacket;
+use descriptors::Descriptors;
 use entry_points::EntryPoints;
 use source_clock::SourceClock;
 
@@ -42,6 +45,8 @@ pub struct TimedUnit {
     pub keyframe: bool,
     /// Whether data before this unit was lost.
     pub after_loss: bool,
+    /// Place among the temporal layers, as far as the source states it.
+    pub temporal: Temporal,
     /// Coded data in the form that [`Packetizer::packetize`](crate::payload::Packetizer::packetize)
     /// takes: Annex B for H.264 and H.265.
     pub data: Vec<u8>,
@@ -70,6 +75,8 @@ struct TrackState {
     entry_points: EntryPoints,
     /// Extended RTP timestamp and arrival of the first packet of each access unit.
     arrivals: VecDeque<(i64, Instant)>,
+    /// Dependency descriptors, of a source that sends them.
+    descriptors: Option<Box<Descriptors>>,
 }
 
 impl UnitAssembler {
@@ -113,6 +120,7 @@ impl UnitAssembler {
                 decode_time: None,
                 keyframe: state.entry_points.admit(unit.entry, received),
                 after_loss: unit.after_loss,
+                temporal: state.temporal(&unit),
                 data: unit.data,
                 received,
             });
@@ -125,6 +133,24 @@ impl UnitAssembler {
         let counters = self.states.iter().map(|it| it.depacketizer.counters());
         let all: u64 = counters.map(|it| it.oversized).sum();
         all - std::mem::replace(&mut self.oversized_taken, all)
+    }
+
+    /// Takes the dependency descriptor of a packet of `track` with `timestamp`, as on the wire, in any order
+    /// and before the packet.
+    pub fn describe(&mut self, track: TrackIndex, timestamp: u32, descriptor: &[u8]) {
+        if let Some(state) = self.states.get_mut(track.get()) {
+            let descriptors = state.descriptors.get_or_insert_default();
+            descriptors.push(timestamp, descriptor);
+        }
+    }
+
+    /// Returns why a dependency descriptor of any track was not read since the last call.
+    pub fn take_descriptor_fault(&mut self) -> Option<DescriptorError> {
+        let descriptors = self
+            .states
+            .iter_mut()
+            .filter_map(|it| it.descriptors.as_mut());
+        descriptors.filter_map(|it| it.take_fault()).last()
     }
 
     /// Returns how far the sender's wall clock is ahead of the time of `track`, in ns since 1900; `None`
@@ -151,6 +177,7 @@ impl TrackState {
             depacketizer: Depacketizer::new(track)?,
             entry_points: EntryPoints::default(),
             arrivals: VecDeque::new(),
+            descriptors: None,
         })
     }
 
@@ -172,6 +199,13 @@ impl TrackState {
         debug_assert!(self.arrivals.len() <= ARRIVALS_MAX);
         packet.push_to(&mut self.depacketizer);
         ticks
+    }
+
+    /// Returns the place of `unit` among the temporal layers: as its descriptor says, otherwise its payloads.
+    fn temporal(&mut self, unit: &Unit) -> Temporal {
+        let descriptors = self.descriptors.as_mut();
+        let described = descriptors.and_then(|it| it.take(unit.timestamp));
+        described.unwrap_or(unit.temporal)
     }
 
     /// Returns the extended timestamp and the arrival of the first packet of `unit`, which was

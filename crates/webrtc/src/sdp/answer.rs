@@ -12,6 +12,7 @@ use super::attributes::Attributes;
 use super::credentials::IceCredentials;
 use super::data::{self, DataParameters};
 use super::description::{MediaDescription, Origin, SessionDescription};
+use super::extensions::DEPENDENCY_DESCRIPTOR_URI;
 use super::fingerprint::Fingerprint;
 use super::negotiate::Negotiated;
 use super::opus;
@@ -122,6 +123,10 @@ fn accepted(
     );
     if negotiated.remote.trickle {
         attributes.push(Attribute::IceOptions(vec!["trickle".to_owned()]));
+    }
+    let mut maps = media.extension_maps.iter();
+    if maps.any(|it| it.uri == DEPENDENCY_DESCRIPTOR_URI) {
+        attributes.push(Attribute::ExtensionMapMixed);
     }
     let maps = media.extension_maps.iter().cloned();
     attributes.0.extend(maps.map(Attribute::ExtensionMap));

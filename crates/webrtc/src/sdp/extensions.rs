@@ -1,6 +1,6 @@
 //! RTP header extensions: their URIs, and which of them an answer accepts.
 
-use super::attribute::{Direction, ExtensionMap};
+use super::attribute::{Attribute, Direction, ExtensionMap};
 use super::description::{MediaDescription, SessionDescription};
 
 /// URI of the MID header extension (RFC 9143 §15).
@@ -19,8 +19,12 @@ pub const REPAIRED_RID_URI: &str = "urn:ietf:params:rtp-hdrext:sdes:repaired-rtp
 pub const ABS_CAPTURE_TIME_URI: &str =
     "http://www.webrtc.org/experiments/rtp-hdrext/abs-capture-time";
 
+/// URI of the dependency descriptor (RTP Payload Format For AV1, appendix A).
+pub const DEPENDENCY_DESCRIPTOR_URI: &str =
+    "https://aomediacodec.github.io/av1-rtp-spec/#dependency-descriptor-rtp-header-extension";
+
 /// Ids of the agreed header extensions, 1..=14, for which the one-byte form suffices (RFC 8285
-/// §4.2). Together the extensions take at most 20 bytes, header included.
+/// §4.2). Together those that we send take at most 20 bytes, header included.
 ///
 /// A track with NACK but without RTX does not have the send time: its retransmissions repeat the
 /// packet byte for byte under the same SRTP index, which is safe only if nothing in the packet
@@ -40,6 +44,8 @@ pub struct ExtensionIds {
     pub repaired_rid: Option<u8>,
     /// Id of the capture time.
     pub capture_time: Option<u8>,
+    /// Id of the dependency descriptor. Those of keyframes need the two-byte form.
+    pub dependency_descriptor: Option<u8>,
 }
 
 /// The use of the header extensions of an accepted line.
@@ -61,6 +67,8 @@ pub(super) fn accepted(
     purpose: ExtensionUse,
     known: &mut Vec<(u16, String)>,
 ) -> (ExtensionIds, Vec<ExtensionMap>) {
+    let mixed = Attribute::ExtensionMapMixed;
+    let may_mix = offer.attributes.has(&mixed) || media.attributes.has(&mixed);
     let mut maps = Vec::new();
     let mut accept = |uri: &str| {
         let here = media.attributes.extension_maps();
@@ -102,6 +110,7 @@ pub(super) fn accepted(
                 rid: accept(RID_URI),
                 repaired_rid: accept(REPAIRED_RID_URI),
                 capture_time: accept(ABS_CAPTURE_TIME_URI),
+                dependency_descriptor: may_mix.then(|| accept(DEPENDENCY_DESCRIPTOR_URI)).flatten(),
             },
             maps,
         );

@@ -77,8 +77,8 @@ pub use data::{AgreedData, DataParameters};
 pub use description::{MediaDescription, Origin, SessionDescription};
 pub use error::{Error, Reason};
 pub use extensions::{
-    ABS_CAPTURE_TIME_URI, ABS_SEND_TIME_URI, ExtensionIds, MID_URI, REPAIRED_RID_URI, RID_URI,
-    TRANSPORT_CC_URI,
+    ABS_CAPTURE_TIME_URI, ABS_SEND_TIME_URI, DEPENDENCY_DESCRIPTOR_URI, ExtensionIds, MID_URI,
+    REPAIRED_RID_URI, RID_URI, TRANSPORT_CC_URI,
 };
 pub use fingerprint::{Fingerprint, HashAlgorithm};
 pub use fragment::{Fragment, restart_fragment};

@@ -137,6 +137,12 @@ impl Receiver {
         Some(NtpTime(u64::from_be_bytes(*ntp)))
     }
 
+    /// Returns the dependency descriptor of a packet, if it has one.
+    pub fn dependency_descriptor<'a>(&self, packet: &rtp::Packet<'a>) -> Option<&'a [u8]> {
+        let id = self.extensions.dependency_descriptor?;
+        packet.extensions.get(id)
+    }
+
     /// Returns the codec that is received; before the first packet, the most likely one.
     pub fn codec(&self) -> Codec {
         match self.stream() {

@@ -8,9 +8,9 @@
 use std::time::{Duration, Instant};
 
 use glassline_congestion::{PathSigns, TRAIN_BYTES_MIN};
-use glassline_media::{Bitrate, LayerIndex};
+use glassline_media::Bitrate;
 
-use super::Situation;
+use super::{Selection, Situation};
 
 /// Part of a layer's cost that trains have to promise, in percent.
 const PROMISE_PERCENT: u64 = 115;
@@ -73,7 +73,7 @@ pub(super) struct Probing {
 /// A test of the path at the rate of a layer.
 #[derive(Clone, Copy, Debug)]
 struct Probe {
-    to: LayerIndex,
+    to: Selection,
     rate: Bitrate,
     began: Instant,
     length: Duration,
@@ -236,7 +236,7 @@ impl Climb {
                 self.fail_probe(probe, now);
                 return None;
             }
-            let to = rungs.iter().position(|it| it.layer == probe.to);
+            let to = rungs.iter().position(|it| it.selection == probe.to);
             let to = to.filter(|to| place < *to && *to <= ceiling);
             return match self.result(probe, situation)? {
                 true => {
@@ -281,7 +281,7 @@ impl Climb {
             return Some(to);
         }
         self.probing.probe = Some(Probe {
-            to: rungs[to].layer,
+            to: rungs[to].selection,
             rate: Bitrate::from_bps(rungs[to].cost().bps() * PROBE_PERCENT / 100),
             began: now,
             length: match self.is_policed {

@@ -15,7 +15,7 @@ mod reason;
 use std::time::{Duration, Instant};
 
 use glassline_congestion::{PathSigns, TrainRate};
-use glassline_media::{Bitrate, LayerIndex};
+use glassline_media::{Bitrate, LayerIndex, Temporal};
 
 use climb::Climb;
 pub(crate) use climb::PADDING_PACKET;
@@ -53,14 +53,32 @@ const FILL_PERCENT: u64 = 90;
 const HEADERS_PERCENT: u64 = 6;
 const AUDIO_BPS: u64 = 30_000;
 
-/// A layer that a viewer may get.
+/// A layer with its temporal layers up to one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Rung {
+pub(crate) struct Selection {
     /// Index of the layer among those of its track.
     pub(crate) layer: LayerIndex,
+    /// Highest temporal layer.
+    pub(crate) temporal: u8,
+}
+
+impl Selection {
+    /// Returns a layer with all of its temporal layers.
+    pub(crate) const fn whole(layer: LayerIndex) -> Self {
+        Self {
+            layer,
+            temporal: Temporal::LAYER_MAX,
+        }
+    }
+}
+
+/// A layer that a viewer may get, or a part of one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Rung {
+    pub(crate) selection: Selection,
     /// Payload rate of the layer.
     pub(crate) rate: Bitrate,
-    /// Height of the picture, if known.
+    /// Height of the picture, if known; `None` for a part of a layer, which nobody gets for a small picture.
     pub(crate) height: Option<u32>,
 }
 
@@ -100,7 +118,7 @@ pub(crate) struct Situation<'a> {
 /// Chooses one track's layer for one viewer.
 #[derive(Debug)]
 pub(crate) struct LayerChoice {
-    layer: LayerIndex,
+    selection: Selection,
     since: Instant,
     reason: Reason,
     pub(crate) request: LayerRequest,
@@ -114,7 +132,7 @@ impl LayerChoice {
     /// Begins on `layer`.
     pub(crate) fn new(layer: LayerIndex, now: Instant) -> Self {
         Self {
-            layer,
+            selection: Selection::whole(layer),
             since: now,
             reason: Reason::Best,
             request: LayerRequest::default(),
@@ -126,7 +144,12 @@ impl LayerChoice {
 
     /// Returns the layer that the viewer should get.
     pub(crate) const fn layer(&self) -> LayerIndex {
-        self.layer
+        self.selection.layer
+    }
+
+    /// Returns the highest temporal layer that the viewer should get.
+    pub(crate) const fn temporal(&self) -> u8 {
+        self.selection.temporal
     }
 
     /// Returns why the viewer gets its layer.
@@ -160,7 +183,8 @@ impl LayerChoice {
         let Some((ceiling, why)) = self.ceiling(rungs) else {
             return false;
         };
-        let Some(place) = rungs.iter().position(|it| it.layer == self.layer) else {
+        let present = |it: &Rung| it.selection == self.selection;
+        let Some(place) = rungs.iter().position(present) else {
             return false;
         };
         let carried = self.overload(situation, rungs[place].cost());
@@ -179,7 +203,7 @@ impl LayerChoice {
             return false;
         }
         match self.climb.climb(situation, place, ceiling, self.since) {
-            Some(up) => self.take(rungs[up].layer, Reason::Held(rungs[up].cost()), now),
+            Some(up) => self.take(rungs[up].selection, Reason::Held(rungs[up].cost()), now),
             None => false,
         }
     }
@@ -190,7 +214,8 @@ impl LayerChoice {
         let Some((ceiling, why)) = self.ceiling(rungs) else {
             return false;
         };
-        let place = rungs.iter().position(|it| it.layer == self.layer);
+        let present = |it: &Rung| it.selection == self.selection;
+        let place = rungs.iter().position(present);
         let is_free = !matches!(self.reason, Reason::Narrow { .. } | Reason::Held(_));
         let is_bound = self.request.pin.is_some() || is_free;
         match place {
@@ -199,7 +224,7 @@ impl LayerChoice {
                 self.reason = why;
                 false
             }
-            _ => self.take(rungs[ceiling].layer, why, now),
+            _ => self.take(rungs[ceiling].selection, why, now),
         }
     }
 
@@ -207,7 +232,7 @@ impl LayerChoice {
     fn ceiling(&self, rungs: &[Rung]) -> Option<(usize, Reason)> {
         let best = rungs.len().checked_sub(1)?;
         if let Some(pin) = self.request.pin
-            && let Some(place) = rungs.iter().position(|it| it.layer == pin)
+            && let Some(place) = rungs.iter().rposition(|it| it.selection.layer == pin)
         {
             return Some((place, Reason::Pinned));
         }
@@ -279,15 +304,15 @@ impl LayerChoice {
             return false;
         }
         self.climb.fell(self.since, now);
-        self.take(rungs[below].layer, reason, now)
+        self.take(rungs[below].selection, reason, now)
     }
 
-    fn take(&mut self, layer: LayerIndex, reason: Reason, now: Instant) -> bool {
+    fn take(&mut self, selection: Selection, reason: Reason, now: Instant) -> bool {
         self.reason = reason;
-        if self.layer == layer {
+        if self.selection == selection {
             return false;
         }
-        self.layer = layer;
+        self.selection = selection;
         self.since = now;
         (self.overloaded, self.losing) = (None, None);
         true

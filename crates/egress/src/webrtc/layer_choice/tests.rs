@@ -9,7 +9,7 @@ fn kbps(kbps: u64) -> Bitrate {
 
 fn rungs() -> [Rung; 3] {
     [(1, 150), (2, 500), (3, 2_500)].map(|(layer, rate)| Rung {
-        layer: LayerIndex(layer),
+        selection: Selection::whole(LayerIndex(layer)),
         rate: kbps(rate),
         height: Some(180 << (layer - 1)),
     })

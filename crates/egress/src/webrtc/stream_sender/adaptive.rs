@@ -5,19 +5,20 @@
 //!                                           └► padding beside the media, in flush
 //! ```
 //!
-//! Only a viewer of a track with several layers has this state; others pay nothing.
+//! Only a viewer of a track with several layers, or with temporal layers, has this state; others pay
+//! nothing. The temporal layers of the lowest layer are the lowest choices.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use glassline_hub::Stream;
-use glassline_media::{Bitrate, Kind, LayerAbsence, LayerIndex, TrackLayer};
+use glassline_hub::{Stream, TemporalRates};
+use glassline_media::{Bitrate, Kind, LayerAbsence, LayerIndex, Temporal, TrackLayer};
 use glassline_webrtc::{SenderIndex, Session};
 use smallvec::SmallVec;
 
 use super::StreamSender;
 use crate::webrtc::layer_choice::{
-    LayerChoice, LayerRequest, PADDING_PACKET, Reason, Rung, Situation,
+    LayerChoice, LayerRequest, PADDING_PACKET, Reason, Rung, Selection, Situation,
 };
 use crate::webrtc::outbox::{Batch, Sink};
 use crate::webrtc::track_sender::{LayerMove, TrackSender};
@@ -40,6 +41,8 @@ const PATIENCE: Duration = Duration::from_millis(600);
 pub struct LayerReport {
     /// The layer that the viewer gets.
     pub layer: TrackLayer,
+    /// Number of the layer's temporal layers that the viewer gets; `None` for all.
+    pub temporal_layers: Option<u8>,
     /// The reason why the viewer gets this layer.
     pub reason: Reason,
     /// When the layer was chosen.
@@ -48,7 +51,7 @@ pub struct LayerReport {
     pub estimate: Option<Bitrate>,
 }
 
-/// The choice of the video's layer.
+/// The choice of the video's layer and its temporal layers.
 #[derive(Debug)]
 pub(super) struct Adaptive {
     /// Place of the track among the sender's tracks.
@@ -64,14 +67,23 @@ pub(super) struct Adaptive {
 }
 
 impl Adaptive {
+    /// Returns the number of temporal layers that the viewer gets; `None` for all.
+    fn temporal_layers(&self) -> Option<u8> {
+        let temporal = self.choice.temporal();
+        (temporal < Temporal::LAYER_MAX).then_some(temporal + 1)
+    }
+
     /// Measures the layers that are alive, up to the best one of `stream`.
     fn measure(&mut self, track: TrackLayer, stream: &Stream, now: Instant) {
         self.measured = now;
         let best = stream.preferred(track.track);
         let tracks = stream.tracks();
-        let layers = tracks.get(track.track.get()).map(|it| &it.layers[..]);
+        let Some(described) = tracks.get(track.track.get()) else {
+            return;
+        };
         let before = std::mem::take(&mut self.rungs);
-        for (place, known) in layers.unwrap_or_default().iter().enumerate() {
+        let figures = |layer| stream.figures(TrackLayer { layer, ..track }, now);
+        for (place, known) in described.layers.iter().enumerate() {
             if known.other_codec.is_some() {
                 continue;
             }
@@ -79,29 +91,55 @@ impl Adaptive {
             let fresh = match &known.absence {
                 // It comes once it is read.
                 Some(LayerAbsence::Paused) => known.bitrate.unwrap_or_default(),
-                _ => stream.figures(TrackLayer { layer, ..track }, now).bitrate,
+                _ => figures(layer).bitrate,
             };
-            let fresh = fresh.bps();
-            if fresh == 0 && layer != best.layer {
-                continue;
+            if fresh.bps() > 0 || layer == best.layer {
+                let height = known.size.map(|(_, height)| u32::from(height));
+                self.push(Selection::whole(layer), fresh, height, &before);
             }
-            let old = before
-                .iter()
-                .find(|it| it.layer == layer && it.rate.bps() > 0);
-            let bps = old.map_or(fresh, |old| (old.rate.bps() + fresh) / 2);
-            self.rungs.push(Rung {
-                layer,
-                rate: Bitrate::from_bps(bps),
-                height: known.size.map(|(_, height)| u32::from(height)),
-            });
+        }
+        if described.layers.is_empty() {
+            let layer = LayerIndex::BASE;
+            self.push(
+                Selection::whole(layer),
+                figures(layer).bitrate,
+                None,
+                &before,
+            );
         }
         self.rungs.sort_by_key(|it| it.rate);
-        let place = self.rungs.iter().position(|it| it.layer == best.layer);
-        match place {
+        let is_best = |it: &Rung| it.selection.layer == best.layer;
+        match self.rungs.iter().position(is_best) {
             // Right after its beginning, a layer has no rate.
             Some(place) if self.rungs[place].rate.bps() > 0 => self.rungs.truncate(place + 1),
-            _ => self.rungs.retain(|it| it.layer == best.layer),
+            _ => self.rungs.retain(|it| is_best(it)),
         }
+        if let Some(lowest) = self.rungs.first().map(|it| it.selection.layer) {
+            self.divide(lowest, figures(lowest).temporal_rates, &before);
+        }
+    }
+
+    /// Puts the parts of the lowest layer below it.
+    fn divide(&mut self, layer: LayerIndex, rates: TemporalRates, before: &[Rung]) {
+        let Some((_, parts)) = rates.of_layers().split_last() else {
+            return;
+        };
+        for (temporal, rate) in (0..).zip(parts) {
+            self.push(Selection { layer, temporal }, *rate, None, before);
+        }
+        self.rungs.rotate_right(parts.len());
+    }
+
+    /// Appends a choice, whose rate is the mean of a fresh measurement and those before.
+    fn push(&mut self, selection: Selection, fresh: Bitrate, height: Option<u32>, before: &[Rung]) {
+        let is_known = |it: &&Rung| it.selection == selection && it.rate.bps() > 0;
+        let old = before.iter().find(is_known);
+        let bps = old.map_or(fresh.bps(), |old| (old.rate.bps() + fresh.bps()) / 2);
+        self.rungs.push(Rung {
+            selection,
+            rate: Bitrate::from_bps(bps),
+            height,
+        });
     }
 }
 
@@ -115,22 +153,45 @@ impl StreamSender {
         let Some(place) = found.filter(|_| self.adaptive.is_none()) else {
             return;
         };
-        if !session.begin_congestion_control(now) {
+        if session.begin_congestion_control(now) {
+            let track = self.tracks[place].source;
+            let adaptive = self.begin_to_adapt(place, now);
+            adaptive.measure(track, stream, now);
+        }
+    }
+
+    /// Begins to choose among the temporal layers of a video with a single encoding, once a frame of them
+    /// came.
+    #[inline]
+    pub(super) fn adapt_to_temporal_layers(&mut self, session: &mut Session, now: Instant) {
+        if self.adaptive.is_some() {
             return;
         }
-        let track = self.tracks[place].source;
-        let mut adaptive = Adaptive {
+        let is_found =
+            |it: &TrackSender| it.has_temporal_layers() && !self.fixed.contains(&it.source);
+        let found = self.tracks.iter().position(is_found);
+        if let Some(place) = found
+            && session.begin_congestion_control(now)
+        {
+            self.begin_to_adapt(place, now);
+        }
+    }
+
+    /// Begins with the present layer of a track, and with nothing measured.
+    #[cold]
+    fn begin_to_adapt(&mut self, place: usize, now: Instant) -> &mut Adaptive {
+        let layer = self.tracks[place].source.layer;
+        let mut choice = LayerChoice::new(layer, now);
+        choice.request = self.request;
+        self.adaptive.insert(Box::new(Adaptive {
             place,
-            choice: LayerChoice::new(track.layer, now),
+            choice,
             rungs: SmallVec::new(),
             measured: now,
             decided: now,
             moving: None,
             estimate: None,
-        };
-        adaptive.measure(track, stream, now);
-        adaptive.choice.request = self.request;
-        self.adaptive = Some(Box::new(adaptive));
+        }))
     }
 
     /// Takes what the latest transport feedback says. Returns whether the viewer should get another layer:
@@ -148,8 +209,8 @@ impl StreamSender {
         adaptive.decided = now;
         let track = &mut self.tracks[adaptive.place];
         // Above the lowest layer, the next lower one is better.
-        let lowest = adaptive.rungs.first().map(|it| it.layer);
-        track.leave_out(lowest.is_none_or(|it| it == track.source.layer));
+        let lowest = adaptive.rungs.first().map(|it| it.selection.layer);
+        track.may_leave_out(lowest.is_none_or(|it| it == track.source.layer));
         let interval = match adaptive.rungs.len() {
             0 | 1 => FIRST_MEASUREMENTS,
             _ => MEASUREMENTS,
@@ -235,6 +296,7 @@ impl StreamSender {
         adaptive.measure(source, stream, now);
         adaptive.choice.settle(&adaptive.rungs, now);
         let layer = adaptive.choice.layer();
+        self.tracks[place].limit_temporal_layers(adaptive.choice.temporal());
         let is_narrow = matches!(adaptive.choice.reason(), Reason::Narrow { .. });
         let rate = match (adaptive.choice.reason(), adaptive.estimate) {
             (Reason::Narrow { carried, .. }, _) => Some(carried),
@@ -270,6 +332,7 @@ impl StreamSender {
         let adaptive = self.adaptive.as_ref()?;
         Some(LayerReport {
             layer: self.tracks[adaptive.place].source,
+            temporal_layers: adaptive.temporal_layers(),
             reason: adaptive.choice.reason(),
             since: adaptive.choice.since(),
             estimate: adaptive.estimate,
@@ -330,7 +393,7 @@ impl StreamSender {
         };
         let ((index, sequence), unit) = (left.step(), Arc::clone(&left.unit));
         let leg = left.leg;
-        let (Some(leg), Some(payload)) = (track.leg(leg).copied(), unit.payload(index)) else {
+        let (Some(leg), Some(payload)) = (track.leg(leg), unit.payload(index)) else {
             return 0;
         };
         let payload = self

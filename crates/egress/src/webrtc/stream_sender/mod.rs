@@ -259,6 +259,7 @@ impl StreamSender {
         if !self.repairs.is_empty() {
             self.send_repairs(session, &mut batch, now, counters);
         }
+        self.adapt_to_temporal_layers(session, now);
         let budget = session.budget(now);
         if budget.is_some() && !self.is_controlled {
             self.come_under_control();
@@ -344,7 +345,7 @@ impl StreamSender {
         let mut redundancy = track_sender.redundancy.take();
         let queued = track_sender.front()?;
         let unit = &queued.unit;
-        let leg = *track_sender.leg(queued.leg)?;
+        let leg = track_sender.leg(queued.leg)?;
         let timestamp = track_sender.timestamp(unit, &leg);
         let live = !leg.is_past(unit.time);
         if let Some(forwarded) = unit.forwarded().filter(|it| it.gap > 0 && from == 0) {

@@ -259,7 +259,7 @@ impl StreamSender {
         let mut tracks = self.tracks.iter();
         let track_sender = tracks.find(|it| it.sender == repair.sender);
         let track_sender = track_sender.filter(|it| !it.is_given_up(repair.packet()));
-        let found = track_sender.and_then(|it| Some((it, *it.leg(repair.leg)?)));
+        let found = track_sender.and_then(|it| Some((it, it.leg(repair.leg)?)));
         let Some((track_sender, leg)) = found else {
             counters.dropped_repairs.add(1);
             return false;

@@ -36,14 +36,17 @@ const SHIFT_MAX: Duration = Duration::from_millis(75);
 /// Number of earlier legs of which packets may be sent again.
 const LEGS_MAX: usize = 16;
 
-/// Number of a leg, counted from 0.
+/// Number of a leg, counted from 0, and of the numbered frames of the leg that were left out so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct LegNumber(u32);
+pub(crate) struct LegNumber {
+    leg: u32,
+    left_out: u32,
+}
 
 /// The units that a viewer got of one layer, from one switch to the next.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Leg {
-    number: LegNumber,
+    number: u32,
     layer: LayerIndex,
     /// Media time of the viewer's live point: timestamps of frames before are compressed.
     live_from: MediaTime,
@@ -77,7 +80,7 @@ impl Leg {
     /// Creates the leg of a viewer that has got nothing yet.
     const fn first(layer: LayerIndex) -> Self {
         Self {
-            number: LegNumber(0),
+            number: 0,
             layer,
             live_from: MediaTime::from_nanos(i64::MIN),
             squeeze: CATCH_UP_SQUEEZE,
@@ -107,7 +110,7 @@ impl Leg {
             _ => entry.squeeze().max(span_ns / room_ns + 1),
         };
         (squeeze <= SQUEEZE_MAX).then(|| Self {
-            number: LegNumber(self.number.0.wrapping_add(1)),
+            number: self.number.wrapping_add(1),
             layer,
             live_from: entry.newest,
             squeeze,
@@ -154,6 +157,8 @@ impl Leg {
 #[derive(Debug)]
 pub(super) struct Legs {
     present: Leg,
+    /// Frames of the present leg that were left out.
+    left_out: u32,
     /// Legs before the present one, the oldest first.
     earlier: VecDeque<Leg>,
 }
@@ -162,6 +167,7 @@ impl Legs {
     pub(super) fn new(layer: LayerIndex) -> Self {
         Self {
             present: Leg::first(layer),
+            left_out: 0,
             earlier: VecDeque::new(),
         }
     }
@@ -171,15 +177,28 @@ impl Legs {
     }
 
     pub(super) const fn number(&self) -> LegNumber {
-        self.present.number
+        LegNumber {
+            leg: self.present.number,
+            left_out: self.left_out,
+        }
     }
 
-    /// Returns a leg; `None` if it was too many switches ago.
-    pub(super) fn get(&self, number: LegNumber) -> Option<&Leg> {
-        if number == self.present.number {
-            return Some(&self.present);
-        }
-        self.earlier.iter().find(|it| it.number == number)
+    /// Notes that a frame of the present leg is left out, behind which the numbers of frames go on.
+    pub(super) const fn leave_out(&mut self) {
+        self.left_out = self.left_out.wrapping_add(1);
+    }
+
+    /// Returns a leg as it is behind the frames that were left out; `None` if it was too many switches ago.
+    pub(super) fn get(&self, number: LegNumber) -> Option<Leg> {
+        let is_present = number.leg == self.present.number;
+        let leg = match is_present {
+            true => self.present,
+            false => *self.earlier.iter().find(|it| it.number == number.leg)?,
+        };
+        Some(Leg {
+            number_shift: leg.number_shift.without(number.left_out),
+            ..leg
+        })
     }
 
     /// Makes the first leg that of another layer, of which nothing was sent yet.
@@ -203,7 +222,8 @@ impl Legs {
         oldest: Option<LegNumber>,
     ) -> Option<Leg> {
         let forgets_oldest = self.earlier.len() == LEGS_MAX
-            && oldest.is_some_and(|it| self.earlier.front().is_some_and(|leg| leg.number == it));
+            && oldest
+                .is_some_and(|it| self.earlier.front().is_some_and(|leg| leg.number == it.leg));
         if forgets_oldest {
             return None;
         }
@@ -216,6 +236,7 @@ impl Legs {
             self.earlier.pop_front();
         }
         self.earlier.push_back(self.present);
+        self.left_out = 0;
         self.present = Leg {
             number_shift,
             ..leg
@@ -229,6 +250,8 @@ fn nanos(duration: Duration) -> i64 {
 
 #[cfg(test)]
 mod tests {
+    use glassline_rtp::payload::FrameNumbers;
+
     use super::*;
 
     fn ms(ms: i64) -> MediaTime {
@@ -290,6 +313,23 @@ mod tests {
     }
 
     #[test]
+    fn numbers_go_on_behind_frames_that_were_left_out() {
+        let mut legs = Legs::new(LayerIndex(0));
+        let before = legs.number();
+        legs.leave_out();
+        legs.leave_out();
+        let after = legs.number();
+        assert!(before < after);
+        let first = FrameNumbers {
+            frame_id: Some(1),
+            ..FrameNumbers::default()
+        };
+        let shown = |number| legs.get(number).map(|it| it.number_shift().apply(first));
+        let ids = [before, after].map(|it| shown(it).and_then(|it| it.frame_id));
+        assert_eq!(ids, [Some(1), Some(0x7fff)]);
+    }
+
+    #[test]
     fn earlier_legs_are_kept_for_a_while() {
         let mut legs = Legs::new(LayerIndex(3));
         let first = legs.number();
@@ -297,7 +337,7 @@ mod tests {
             let leg = legs.next(LayerIndex(1), live(switch * 100), ms(0), Some(first));
             legs.push(leg.expect("later"), NumberShift::NONE);
         }
-        assert_eq!(legs.get(first).map(Leg::layer), Some(LayerIndex(3)));
+        assert_eq!(legs.get(first).map(|it| it.layer()), Some(LayerIndex(3)));
         let next = |oldest| legs.next(LayerIndex(2), live(5_000), ms(0), oldest);
         assert!(next(Some(first)).is_none(), "its units still wait");
         let leg = next(None).expect("nothing waits");

@@ -12,6 +12,7 @@ mod limits;
 mod repeat;
 mod sent;
 mod skipping;
+mod thinning;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -29,9 +30,10 @@ pub(crate) use legs::{Leg, LegNumber};
 pub(crate) use limits::LayerMove;
 pub(super) use limits::SendLimits;
 use limits::{CATCH_UP_BYTES_MAX, FAR_APART_NS};
-pub(crate) use repeat::Repeatable;
+use repeat::{LastLeft, Repeatable};
 pub(crate) use sent::SentPacket;
 use sent::SentPackets;
+use thinning::Thinning;
 
 /// Time that a viewer has to get the frames before its live point. Live frames wait meanwhile.
 const CATCH_UP_MAX: Duration = Duration::from_secs(10);
@@ -65,11 +67,10 @@ pub(super) struct TrackSender {
     /// Until when the viewer may take to reach its live point; `None` once it has.
     catching_up: Option<Instant>,
     limits: SendLimits,
+    thinning: Thinning,
     queue: VecDeque<Queued>,
     sent: SentPackets,
-    /// Unit that left last, where the path may be probed; see [`keep_left`](Self::keep_left).
-    left: Option<Repeatable>,
-    keeps_left: bool,
+    left: LastLeft,
     /// Adds copies of earlier packets, if the viewer prefers redundant audio.
     pub redundancy: Option<Box<Redundancy>>,
 }
@@ -124,10 +125,10 @@ impl TrackSender {
             latest: MediaTime::from_nanos(i64::MIN),
             catching_up: None,
             limits: SendLimits::UNPACED,
+            thinning: Thinning::NONE,
             queue: VecDeque::new(),
             sent: SentPackets::default(),
-            left: None,
-            keeps_left: false,
+            left: LastLeft::default(),
             redundancy: None,
         }
     }
@@ -210,8 +211,10 @@ impl TrackSender {
         self.catching_up = now.checked_add(CATCH_UP_MAX);
         self.next = past.last().map(|newest| newest.index + 1);
         self.wants_keyframe = false;
-        for unit in past {
-            self.push(unit, now);
+        for (place, unit) in past.into_iter().enumerate() {
+            if self.admits(&unit, place == 0) {
+                self.push(unit, now);
+            }
         }
         true
     }
@@ -238,6 +241,7 @@ impl TrackSender {
         self.catching_up = None;
         self.next = Some(unit.index + 1);
         self.wants_keyframe = false;
+        self.admits(unit, true);
         self.push(Arc::clone(unit), now);
         true
     }
@@ -259,7 +263,9 @@ impl TrackSender {
             let payload = unit.payload(0).unwrap_or_default();
             FrameNumbers::of(self.codec, payload)
         };
-        let last = last.map(|it| self.legs.present().number_shift().apply(numbers(it)));
+        let present = self.legs.get(self.legs.number());
+        let shift = present.map(|it| *it.number_shift()).unwrap_or_default();
+        let last = last.map(|it| shift.apply(numbers(it)));
         let number_shift = NumberShift::behind(last.unwrap_or_default(), numbers(first));
         let skipped = match to.drops_waiting {
             true => self.drop_waiting(),
@@ -309,7 +315,11 @@ impl TrackSender {
         if self.wants_keyframe && !starts {
             return OfferOutcome::Passed;
         }
+        if !self.admits(unit, starts) {
+            return OfferOutcome::Passed;
+        }
         if self.leaves_out(unit, now) {
+            self.leave_out(unit);
             return OfferOutcome::Skipped { frames: 1 };
         }
         let skipped = self.skip_overdue(starts, now);
@@ -380,10 +390,7 @@ impl TrackSender {
             if front.unit.keyframe {
                 self.keyframe_left = Some(now);
             }
-            if self.keeps_left {
-                let left = Repeatable::of(&front.unit, front.leg, self.sent.end());
-                self.left = left.or(self.left.take());
-            }
+            self.left.note(&front.unit, front.leg, self.sent.end());
             self.queue.pop_front();
         }
         whole
@@ -391,7 +398,7 @@ impl TrackSender {
 
     /// Returns how times and numbers of a leg are shown to the viewer; `None` if the leg was too many
     /// switches ago.
-    pub(crate) fn leg(&self, number: LegNumber) -> Option<&Leg> {
+    pub(crate) fn leg(&self, number: LegNumber) -> Option<Leg> {
         self.legs.get(number)
     }
 
@@ -412,15 +419,12 @@ impl TrackSender {
 
     /// States whether units that leave are kept, so that their packets can probe the path.
     pub(crate) fn keep_left(&mut self, is_kept: bool) {
-        self.keeps_left = is_kept;
-        if !is_kept {
-            self.left = None;
-        }
+        self.left.keep(is_kept);
     }
 
     /// Returns the unit that left last and is kept.
     pub(crate) const fn left(&mut self) -> Option<&mut Repeatable> {
-        self.left.as_mut()
+        self.left.unit()
     }
 
     /// Returns the codec, which decides where picture numbers are.

@@ -10,6 +10,35 @@ use super::legs::LegNumber;
 /// Least payload of a packet that is repeated, in bytes; of smaller ones a probe would need very many.
 const PAYLOAD_MIN: usize = 400;
 
+/// The unit that left last, kept while its packets may probe the path.
+#[derive(Debug, Default)]
+pub(super) struct LastLeft {
+    is_kept: bool,
+    unit: Option<Repeatable>,
+}
+
+impl LastLeft {
+    /// States whether units that leave are kept.
+    pub(super) fn keep(&mut self, is_kept: bool) {
+        self.is_kept = is_kept;
+        if !is_kept {
+            self.unit = None;
+        }
+    }
+
+    /// Notes that the last packet of a unit left under the sequence number in front of `end`.
+    pub(super) fn note(&mut self, unit: &Arc<MediaUnit>, leg: LegNumber, end: u64) {
+        if self.is_kept {
+            let left = Repeatable::of(unit, leg, end);
+            self.unit = left.or(self.unit.take());
+        }
+    }
+
+    pub(super) const fn unit(&mut self) -> Option<&mut Repeatable> {
+        self.unit.as_mut()
+    }
+}
+
 /// A unit of which all packets have left.
 #[derive(Debug)]
 pub(crate) struct Repeatable {

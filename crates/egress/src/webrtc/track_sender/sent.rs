@@ -4,8 +4,9 @@ use std::collections::VecDeque;
 
 use super::legs::LegNumber;
 
-/// Number of runs of consecutive packets that a viewer can still ask for again.
-const RUNS_MAX: usize = 16;
+/// Number of runs of consecutive packets that a viewer can still ask for again. Each frame of one that gets
+/// half of the frames is a run.
+const RUNS_MAX: usize = 64;
 
 /// A packet of a track's layer that left. Later packets are greater.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]

@@ -1,5 +1,5 @@
-//! Units that a viewer does not get because it is behind: those that waited too long, and frames to which
-//! no other frame refers.
+//! Units that a viewer does not get because it is behind: those that waited too long, frames to which no
+//! other frame refers, and the upper temporal layers.
 //!
 //! ```text
 //! wait  0 ──── 50 ms ──────────────── 500 ms ────► to the next keyframe
@@ -9,14 +9,47 @@
 use std::time::{Duration, Instant};
 
 use glassline_media::MediaUnit;
-use glassline_rtp::payload::is_discardable;
+use glassline_rtp::payload::{FrameNumbers, is_discardable};
 
 use super::{Queued, TrackSender};
 
 impl TrackSender {
     /// States whether frames to which no other refers are left out where the path carries too little.
-    pub(crate) fn leave_out(&mut self, is_left_out: bool) {
+    pub(crate) fn may_leave_out(&mut self, is_left_out: bool) {
         self.limits = self.limits.leaving_out(is_left_out);
+    }
+
+    /// Sets the highest temporal layer that the viewer gets, from the layer's next switching point on.
+    pub(crate) fn limit_temporal_layers(&mut self, layer: u8) {
+        self.thinning.limit(layer);
+    }
+
+    /// Returns whether the encoding has several temporal layers.
+    pub(crate) const fn has_temporal_layers(&self) -> bool {
+        self.thinning.has_layers()
+    }
+
+    /// Returns whether the viewer gets the next unit by its temporal layer. `starts`: a decoder can start with
+    /// the unit.
+    pub(super) fn admits(&mut self, unit: &MediaUnit, starts: bool) -> bool {
+        let is_admitted = self.thinning.admits(unit.temporal, starts);
+        if !is_admitted {
+            self.note_left_out();
+        }
+        is_admitted
+    }
+
+    /// Leaves a unit out that was admitted.
+    pub(super) fn leave_out(&mut self, unit: &MediaUnit) {
+        self.thinning.leave_out(unit.temporal);
+        self.note_left_out();
+    }
+
+    /// Lets the numbers of frames go on behind one that is left out.
+    fn note_left_out(&mut self) {
+        if FrameNumbers::are_of(self.codec) {
+            self.legs.leave_out();
+        }
     }
 
     /// Returns whether the unit is left out, because others wait and no other refers to it.
@@ -24,7 +57,7 @@ impl TrackSender {
         let after = self.limits.leave_out;
         after.is_some_and(|after| self.front_waited(now) > after)
             && self.catching_up.is_none()
-            && is_discardable(self.codec, unit)
+            && (unit.temporal.discardable || is_discardable(self.codec, unit))
     }
 
     /// Drops the units that waited longer than the limit. A unit of which packets left already is

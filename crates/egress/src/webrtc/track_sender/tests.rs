@@ -322,7 +322,7 @@ fn a_viewer_moves_at_a_keyframe_and_its_numbers_and_times_go_on() {
     let ticks = |unit| timestamp(&track_sender, unit).wrapping_sub(1_000_000);
     assert_eq!([ticks(&first), ticks(&next)], [34 * 90, 67 * 90]);
     let mut payload = next.payload(1).expect("a packet").to_vec();
-    let number_shift = track_sender.legs.present().number_shift();
+    let number_shift = *track_sender.legs.present().number_shift();
     number_shift.rewrite(Codec::Vp8, &mut payload);
     assert_eq!(payload, [0x80, 0x80, 0x80, 3, 2]);
     assert!(
@@ -354,7 +354,7 @@ fn what_left_on_another_layer_is_found_as_it_was() {
     );
     let ticks = track_sender
         .leg(before.leg)
-        .map(|leg| track_sender.timestamp(&last, leg));
+        .map(|leg| track_sender.timestamp(&last, &leg));
     assert_eq!(ticks, Some(1_000_000 + 33 * 90));
 }
 
@@ -410,9 +410,9 @@ fn frames_to_which_no_other_refers_are_left_out_while_others_wait_and_no_others_
     assert_eq!(viewer.offer(&unit(2, 0x01), at(66)), left_out);
     assert_eq!(viewer.offer(&unit(3, 0x41), at(99)), OfferOutcome::Queued);
     assert!(!viewer.wants_keyframe());
-    viewer.leave_out(false);
+    viewer.may_leave_out(false);
     assert_eq!(viewer.offer(&unit(4, 0x01), at(132)), OfferOutcome::Queued);
-    viewer.leave_out(true);
+    viewer.may_leave_out(true);
     for _ in 0..4 {
         viewer.advance(1, at(140));
     }

@@ -8,7 +8,7 @@ use std::time::Instant;
 use bytes::Bytes;
 use glassline_demux::{MotionJpeg, PushedDemuxer};
 use glassline_hub::{SourceNote, Stream};
-use glassline_media::{Codec, LayerIndex, MediaTime, Track, TrackIndex};
+use glassline_media::{Codec, LayerIndex, MediaTime, Temporal, Track, TrackIndex};
 use glassline_rtp::units::TimedUnit;
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
@@ -169,6 +169,7 @@ impl Media<'_> {
                     decode_time: Some(pace.media_time(frame.decode_time)),
                     keyframe: frame.keyframe,
                     after_loss: frame.after_loss,
+                    temporal: Temporal::default(),
                     data: frame.data.into(),
                     received: Instant::now(),
                 })?;
@@ -199,6 +200,7 @@ impl Media<'_> {
             decode_time: None,
             keyframe: true,
             after_loss: false,
+            temporal: Temporal::default(),
             data: frame.to_vec(),
             received: arrived,
         })

@@ -3,6 +3,7 @@
 mod layers;
 mod padding;
 mod recovery;
+mod temporal;
 
 use std::time::UNIX_EPOCH;
 

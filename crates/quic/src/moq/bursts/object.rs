@@ -1,22 +1,24 @@
 //! One unit of the hub as an object of a group: a header, then the unit's bytes as they are.
 //!
 //! ```text
-//! version │ flags │ time │ published │ ingest │ relay, error │ gap, timestamp │ packets │ ranges │ bytes    │ lead
-//!    1    │   1   │  8   │     8     │  var   │  var,  var   │     2,  4      │  var …  │ var …  │ the rest │  4
-//!                                               flag RELAYED    flag FORWARDED                           flag LEAD
+//! version │ flags │ time │ published │ ingest │ relay, error │ gap, timestamp │ packets │ ranges │ bytes    │ temporal │ lead
+//!    1    │   1   │  8   │     8     │  var   │  var,  var   │     2,  4      │  var …  │ var …  │ the rest │    2     │  4
+//!                                               flag RELAYED    flag FORWARDED                       flag TEMPORAL  flag LEAD
 //! ```
 //!
 //! Integers of fixed length are big-endian; `var` is a variable-length integer of QUIC (RFC 9000
 //! §16). `packets` is their number and the length of each payload. `ranges`, absent in forwarded
 //! packets, is the number of the coded frame's ranges, and of each where it begins and its length.
-//! `lead` is the time from decoding to presentation in microseconds, and zero where it is absent. It
-//! stands last because servers that do not know it keep it with the bytes, in no packet and no range.
+//! `temporal` is the place among temporal layers, and `lead` the time from decoding to presentation in
+//! microseconds; both are zero where they are absent. They stand last because servers that do not know
+//! them keep them with the bytes, in no packet and no range.
 //!
 //! Times of the sender are nanoseconds on its [node clock](super::NodeClock).
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use glassline_media::{
-    DecodeLead, Forwarded, MediaTime, PartsContent, PartsError, Stamps, TrackLayer, UnitParts,
+    DecodeLead, Forwarded, MediaTime, PartsContent, PartsError, Stamps, Temporal, TrackLayer,
+    UnitParts,
 };
 
 use crate::moq::frame::BYTES_MAX;
@@ -30,8 +32,10 @@ const LAST: u8 = 4;
 const FORWARDED: u8 = 8;
 const RELAYED: u8 = 16;
 const LEAD: u8 = 32;
+const TEMPORAL: u8 = 64;
 
-/// Length of the lead at the end of an object.
+/// Lengths of what stands at the end of an object.
+const TEMPORAL_BYTES: usize = 2;
 const LEAD_BYTES: usize = 4;
 
 /// Most ranges of a frame that are accepted. A packetizer makes two a NAL unit.
@@ -90,11 +94,17 @@ pub enum ObjectError {
     Parts(#[from] PartsError),
 }
 
-/// Returns the end of `unit`, behind its bytes; `None` for a unit that is decoded when it is presented.
+/// Returns the end of `unit`, behind its bytes; `None` for a unit that is decoded when it is presented, and
+/// has no temporal layer.
 pub(super) fn end(unit: &UnitParts) -> Option<Bytes> {
-    let lead = unit.decode_lead;
-    let bytes = || Bytes::copy_from_slice(&lead.micros().to_be_bytes());
-    (lead != DecodeLead::NONE).then(bytes)
+    let (temporal, lead) = (unit.temporal, unit.decode_lead);
+    let temporal = (temporal != Temporal::default()).then_some(temporal.bits().to_be_bytes());
+    let lead = (lead != DecodeLead::NONE).then_some(lead.micros().to_be_bytes());
+    if temporal.is_none() && lead.is_none() {
+        return None;
+    }
+    let ends = temporal.into_iter().flatten();
+    Some(ends.chain(lead.into_iter().flatten()).collect())
 }
 
 /// Returns the header of `unit`, behind which its bytes and its [`end`] follow.
@@ -116,6 +126,7 @@ pub(super) fn header(unit: &UnitParts, sent: SentStamps) -> Bytes {
             | flag(unit.last, LAST)
             | flag(forwarded.is_some(), FORWARDED)
             | flag(sent.relay_ns.is_some(), RELAYED)
+            | flag(unit.temporal != Temporal::default(), TEMPORAL)
             | flag(unit.decode_lead != DecodeLead::NONE, LEAD),
     );
     out.put_i64(unit.time.nanos());
@@ -192,12 +203,23 @@ pub(super) fn parse(
             DecodeLead::from_micros(i32::from_be_bytes(*lead))
         }
     };
+    let temporal = match flags & TEMPORAL {
+        0 => Temporal::default(),
+        _ => {
+            let (bytes, temporal) = rest
+                .split_last_chunk::<TEMPORAL_BYTES>()
+                .ok_or(ObjectError::Short)?;
+            rest = bytes;
+            Temporal::from_bits(u16::from_be_bytes(*temporal))
+        }
+    };
     let parts = UnitParts {
         track: of.track,
         layer: of.layer,
         time: MediaTime::from_nanos(time),
         decode_lead,
         keyframe: flags & KEYFRAME != 0,
+        temporal,
         first: flags & FIRST != 0,
         last: flags & LAST != 0,
         stamps: arrived,
@@ -343,20 +365,21 @@ mod tests {
         );
     }
 
-    /// A server that does not know the lead reads it as bytes of no packet, and sends it on without the
-    /// flag.
+    /// A server that does not know them reads them as bytes of no packet, and sends them on without the
+    /// flags.
     #[test]
-    fn a_lead_does_no_harm_to_a_server_that_does_not_know_it() {
+    fn a_lead_and_a_temporal_layer_do_no_harm_to_a_server_that_does_not_know_them() {
         for start_code in [&[][..], &[0, 0, 1]] {
             let packets = [(vec![7], vec![1, 2]), (vec![], vec![3])];
             let unit = unit(&packets, start_code).expect("packets").parts();
             let decode_lead = DecodeLead::from_micros(80_000);
             let unit = UnitParts {
                 decode_lead,
+                temporal: Temporal::from_bits(9),
                 ..unit
             };
             let mut object = write(&unit, SentStamps::default());
-            object[1] &= !LEAD;
+            object[1] &= !(LEAD | TEMPORAL);
             let arrived = Stamps::arrived(Instant::now());
             let older = parse_unit(&object, arrived).expect("a unit");
             let sent = unit.unite().expect("a unit");
@@ -365,8 +388,8 @@ mod tests {
                 |unit: &MediaUnit| unit.coded_frame().map(glassline_media::CodedFrame::to_vec);
             assert_eq!(frame(&older), frame(&sent));
             assert_eq!(older.decode_time(), older.time);
-            object[1] |= LEAD;
-            object.truncate(object.len() - 7);
+            object[1] |= LEAD | TEMPORAL;
+            object.truncate(object.len() - 9);
             assert!(parse_unit(&object, arrived).is_err(), "it ends too early");
         }
     }
@@ -400,10 +423,12 @@ mod tests {
             first: bool,
             last: bool,
             lead in prop_oneof![Just(0), any::<i32>()],
+            temporal in 0_u16..1 << 10,
         ) {
             let Some(unit) = unit(&packets, &start_code) else { return Ok(()) };
             let decode_lead = DecodeLead::from_micros(lead);
-            let parts = UnitParts { decode_lead, keyframe, first, last, ..unit.parts() };
+            let temporal = Temporal::from_bits(temporal);
+            let parts = UnitParts { decode_lead, temporal, keyframe, first, last, ..unit.parts() };
             let sent = SentStamps { published_ns, ingest_ns, relay_ns };
             let received = there_and_back(&parts, sent);
             prop_assert_eq!(received, Ok(ReceivedUnit { parts: parts.clone(), sent }));

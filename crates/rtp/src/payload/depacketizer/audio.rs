@@ -1,3 +1,5 @@
+use glassline_media::Temporal;
+
 use super::super::assembly::{AudioFormat, DropReason};
 use super::{Output, SequenceStep};
 
@@ -47,7 +49,8 @@ impl AudioUnits {
             } else {
                 let timestamp = timestamp.wrapping_add(distance);
                 let keyframe = self.format.is_keyframe(&data);
-                self.out.deliver(timestamp, keyframe.into(), data);
+                let temporal = Temporal::default();
+                self.out.deliver(timestamp, keyframe.into(), temporal, data);
             }
         }
         self.units = units;

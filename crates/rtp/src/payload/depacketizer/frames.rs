@@ -199,7 +199,10 @@ impl<F: FrameFormat + ?Sized> Frames<F> {
         let finished = self.format.finish(&mut unit.data, unit.after_gap);
         let bounded = within(self.unit_bytes_max, unit.data.len());
         match finished.and_then(|entry| bounded.map(|()| entry)) {
-            Ok(entry) => self.out.deliver(unit.timestamp, entry, unit.data),
+            Ok(entry) => {
+                let temporal = self.format.temporal();
+                self.out.deliver(unit.timestamp, entry, temporal, unit.data);
+            }
             Err(reason) => self.out.count(reason),
         }
     }

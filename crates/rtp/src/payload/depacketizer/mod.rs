@@ -14,7 +14,7 @@ mod markers;
 
 use std::collections::VecDeque;
 
-use glassline_media::{Codec, Track};
+use glassline_media::{Codec, Temporal, Track};
 
 use super::{
     aac, ac3, amr, av1, dv, h265, jpeg, latm, mpeg_audio, mpeg_ts, mpeg_video, mpeg4_visual,
@@ -40,6 +40,8 @@ pub struct Unit {
     pub entry: Entry,
     /// True if something was lost between the unit delivered before and this one.
     pub after_loss: bool,
+    /// Place among the temporal layers, as the payloads say it.
+    pub temporal: Temporal,
     /// The bytes in the form that [`Packetizer::packetize`](super::Packetizer::packetize)
     /// takes.
     pub data: Vec<u8>,
@@ -123,7 +125,7 @@ impl Depacketizer {
                 frames(h265::NumberedAssembly::default(), max)
             }
             Codec::H265 => frames(nal_units::Assembly::<h265::H265>::default(), max),
-            Codec::Vp8 => frames(vp8::Assembly, max),
+            Codec::Vp8 => frames(vp8::Assembly::default(), max),
             Codec::Vp9 => frames(vp9::Assembly::default(), max),
             Codec::Av1 => frames(av1::Assembly::default(), max),
             Codec::Mpeg4Visual => frames(mpeg4_visual::Assembly, max),
@@ -234,13 +236,14 @@ impl Output {
         order
     }
 
-    fn deliver(&mut self, timestamp: u32, entry: Entry, data: Vec<u8>) {
+    fn deliver(&mut self, timestamp: u32, entry: Entry, temporal: Temporal, data: Vec<u8>) {
         let after_loss = std::mem::take(&mut self.loss);
         self.counters.delivered += 1;
         self.ready.push_back(Unit {
             timestamp,
             entry,
             after_loss,
+            temporal,
             data,
         });
         if self.ready.len() > self.ready_max {

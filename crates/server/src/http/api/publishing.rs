@@ -87,6 +87,9 @@ pub(crate) struct PublishedTrack {
     bitrate_bps: u64,
     /// Frames a second; null for audio.
     frame_rate: Option<f64>,
+    /// Number of temporal layers of the best encoding; absent for a single one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    temporal_layers: Option<usize>,
     /// Seconds between the latest two keyframes; null for audio, and before the second one.
     keyframe_interval_s: Option<f64>,
     /// Seconds since the latest keyframe; null for audio.
@@ -108,6 +111,9 @@ pub(crate) struct PublishedLayer {
     bitrate_bps: u64,
     /// Frames a second.
     frame_rate: f64,
+    /// Number of temporal layers; absent for a single one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    temporal_layers: Option<usize>,
     /// Seconds since the latest keyframe; null before the first one.
     since_keyframe_s: Option<f64>,
     /// Whether the layer is the best that is alive, which viewers get whose path carries it.
@@ -320,6 +326,7 @@ pub(super) fn layers(stream: &Stream, track: TrackIndex, now: Instant) -> Vec<Pu
             height,
             bitrate_bps: figures.bitrate.bps(),
             frame_rate: figures.frame_rate,
+            temporal_layers: temporal_layers(&figures),
             since_keyframe_s: figures.since_keyframe.map(|it| it.as_secs_f64()),
             is_best: layer == best,
             codec: other.map(|it| it.codec.encoding_name()),
@@ -328,6 +335,12 @@ pub(super) fn layers(stream: &Stream, track: TrackIndex, now: Instant) -> Vec<Pu
         }
     });
     layers.collect()
+}
+
+/// Returns the number of temporal layers of an encoding that has several.
+pub(super) fn temporal_layers(figures: &LayerFigures) -> Option<usize> {
+    let layers = figures.temporal_rates.of_layers().len();
+    (layers > 0).then_some(layers)
 }
 
 impl PublishedTrack {
@@ -342,6 +355,7 @@ impl PublishedTrack {
             channels: (track.kind() == Kind::Audio).then_some(track.channels),
             bitrate_bps: figures.bitrate.bps(),
             frame_rate: is_video.then_some(figures.frame_rate),
+            temporal_layers: temporal_layers(figures),
             keyframe_interval_s: seconds(figures.keyframe_interval),
             since_keyframe_s: seconds(figures.since_keyframe),
             b_frames: track.video.reordered,

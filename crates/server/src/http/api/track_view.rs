@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::known;
-use super::publishing::{PublishedLayer, layers};
+use super::publishing::{PublishedLayer, layers, temporal_layers};
 use crate::app::App;
 use crate::transcoding::BrowserView;
 
@@ -31,6 +31,9 @@ pub(super) struct TrackView {
     begins_in_browsers: Option<bool>,
     /// How browsers receive the track.
     browser: BrowserView,
+    /// Number of temporal layers of the best encoding; absent for a single one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    temporal_layers: Option<usize>,
     /// Encodings of the track that its publisher sends at the same time; absent for a single one.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     layers: Vec<PublishedLayer>,
@@ -60,6 +63,7 @@ impl TrackView {
                 since_keyframe_s: seconds(figures.since_keyframe),
                 begins_in_browsers: keyframe.map(|it| !is_recovery_point(track.codec, &it)),
                 browser,
+                temporal_layers: temporal_layers(&figures),
                 layers: layers(stream, index, now),
             }
         });

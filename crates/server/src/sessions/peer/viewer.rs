@@ -98,6 +98,7 @@ impl Viewer {
         let layer = place.and_then(|place| layers.get(place));
         Some(LayerView {
             rid: layer.map(|it| it.rid.clone()),
+            temporal_layers: report.temporal_layers,
             estimate_bps: report.estimate.map(Bitrate::bps),
             reason: report.reason.to_string(),
             seconds: now.saturating_duration_since(report.since).as_secs(),

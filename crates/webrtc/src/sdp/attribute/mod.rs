@@ -47,6 +47,8 @@ pub enum Attribute {
     RtcpFeedback(RtcpFeedback),
     /// `extmap` (RFC 8285 §5).
     ExtensionMap(ExtensionMap),
+    /// `extmap-allow-mixed`: packets with header extensions of either form (RFC 8285 §6).
+    ExtensionMapMixed,
     /// `ssrc` (RFC 5576 §4.1).
     Ssrc(SsrcAttribute),
     /// `ssrc-group` (RFC 5576 §4.2).
@@ -98,6 +100,7 @@ impl Attribute {
             },
             "rtcp-fb" => Self::RtcpFeedback(RtcpFeedback::parse(words())?),
             "extmap" => Self::ExtensionMap(ExtensionMap::parse(words())?),
+            "extmap-allow-mixed" => Self::ExtensionMapMixed,
             "ssrc" => Self::Ssrc(SsrcAttribute::parse(value.unwrap_or_default())?),
             "ssrc-group" => Self::SsrcGroup(SsrcGroup::parse(words())?),
             "msid" => Self::Msid(Msid::parse(words())?),
@@ -144,6 +147,7 @@ impl fmt::Display for Attribute {
             Self::FormatParameters(it) => write!(f, "fmtp:{} {}", it.payload_type, it.parameters),
             Self::RtcpFeedback(feedback) => write!(f, "rtcp-fb:{feedback}"),
             Self::ExtensionMap(map) => write!(f, "extmap:{map}"),
+            Self::ExtensionMapMixed => f.write_str("extmap-allow-mixed"),
             Self::Ssrc(it) => {
                 write!(f, "ssrc:{} {}", it.ssrc.0, it.name)?;
                 it.value.iter().try_for_each(|value| write!(f, ":{value}"))

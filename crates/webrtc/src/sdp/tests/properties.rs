@@ -132,6 +132,7 @@ fn media_attribute() -> impl Strategy<Value = Attribute> {
         Just(Attribute::RtcpMux),
         Just(Attribute::RtcpReducedSize),
         Just(Attribute::BundleOnly),
+        Just(Attribute::ExtensionMapMixed),
         ("x-[a-z]{1,6}", option::of("[ -~é]{0,12}"))
             .prop_map(|(name, value)| Attribute::Other { name, value }),
     ]

@@ -135,6 +135,25 @@ fn ffmpegs_offer_makes_this_end_the_dtls_client() {
 }
 
 #[test]
+fn a_dependency_descriptor_is_taken_where_headers_may_be_of_two_bytes() {
+    let line = format!("a=extmap:5 {DEPENDENCY_DESCRIPTOR_URI}\r\n");
+    let with = OBS.replace("a=rtpmap:96", &format!("{line}a=rtpmap:96"));
+    let id = |offer: &str| {
+        let negotiated = publish(offer, false).expect("taken");
+        let text = answer(&negotiated, &local(0));
+        let id = negotiated.media[1].extensions.dependency_descriptor;
+        assert_eq!(text.contains(&line), id.is_some(), "{text}");
+        assert_eq!(text.contains("a=extmap-allow-mixed\r\n"), id.is_some());
+        id
+    };
+    assert_eq!(id(&with), None, "that of a keyframe does not fit");
+    let mixed = with.replace("a=group:BUNDLE", "a=extmap-allow-mixed\r\na=group:BUNDLE");
+    assert_eq!(id(&mixed), Some(5));
+    let line_alone = with.replace(&line, &format!("a=extmap-allow-mixed\r\n{line}"));
+    assert_eq!(id(&line_alone), Some(5));
+}
+
+#[test]
 fn every_rid_of_obs_is_in_the_answer() {
     let negotiated = publish(OBS, false).expect("OBS publishes");
     let video = &negotiated.media[1];

@@ -135,7 +135,7 @@ fn a_viewer_over_tcp_that_stops_reading_gets_whole_frames_and_goes_on_at_a_keyfr
         let unit = tcp.scene.publish(VIDEO, ms, is_keyframe, size);
         let track = &tcp.sender.tracks[0];
         let leg = track.leg(LegNumber::default()).expect("the only one");
-        let timestamp = track.timestamp(&unit, leg);
+        let timestamp = track.timestamp(&unit, &leg);
         sizes.insert(timestamp, (size.len(), is_keyframe));
         let at = tcp.scene.at(ms);
         skipped += tcp.sender.offer(&unit, at, &tcp.scene.stream);

@@ -1,5 +1,6 @@
 //! A viewer of a track with three layers whose path changes, in virtual time.
 
+mod temporal;
 mod world;
 
 use world::{FPS, Shown, Story, World, plain};

@@ -1,9 +1,9 @@
 //! The world of a story: publisher, sender, session, the path in both directions, and a viewer that
 //! reports each packet and decodes whole frames.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use glassline_media::{Bitrate, Layer};
+use glassline_media::{Bitrate, Codec, Layer, Temporal};
 use glassline_sim::{Conditions, Link, Loss, Policer};
 use glassline_webrtc::{ControlPlan, ControlStart, Event, Received};
 
@@ -37,6 +37,8 @@ pub(super) struct Story {
     pub(super) policed_kbps: Option<u64>,
     /// Whether the publisher makes a keyframe each two seconds, or only when asked.
     pub(super) has_groups: bool,
+    /// Whether the rates are those of temporal layers of one encoding in VP8: of a stream of such frames.
+    pub(super) is_temporal: bool,
     pub(super) ms: u64,
 }
 
@@ -49,6 +51,7 @@ pub(super) fn plain() -> Story {
         feedback_loss: 0.0,
         policed_kbps: None,
         has_groups: true,
+        is_temporal: false,
         ms: 60_000,
     }
 }
@@ -63,6 +66,22 @@ pub(super) struct Tag {
 }
 
 impl Tag {
+    /// Returns the number of the frame to which a frame of a temporal layer refers.
+    pub(super) fn reference(self) -> Option<u64> {
+        let distance = [4, 2, 1][usize::from(self.layer)];
+        self.number.checked_sub(distance)
+    }
+
+    /// Returns the place of the frame, which refers to one of the layer below.
+    fn temporal(self) -> Temporal {
+        Temporal {
+            layer: self.layer,
+            needs: self.layer.saturating_sub(1),
+            opens: self.layer,
+            discardable: self.layer == 2,
+        }
+    }
+
     fn bytes(self) -> [u8; 8] {
         let kind = u64::from(self.layer) << 1 | u64::from(self.keyframe);
         (kind << 40 | self.number).to_be_bytes()
@@ -106,6 +125,10 @@ pub(super) struct Shown {
 pub(super) struct Decoder {
     waiting: BTreeMap<Tag, Vec<u64>>,
     last: Option<Tag>,
+    /// Numbers of the frames that were decoded, where layers are temporal ones.
+    decoded: Option<BTreeSet<u64>>,
+    /// Sequence number and PictureID of the packets of VP8.
+    pub(super) numbers: BTreeMap<u64, (Tag, u16)>,
     /// Highest sequence number of what was decoded.
     sequence: u64,
     pub(super) shown: Vec<Shown>,
@@ -127,7 +150,11 @@ impl Decoder {
                 .filter(|(tag, _)| {
                     let follows =
                         |last: Tag| last.layer == tag.layer && last.number + 1 == tag.number;
-                    tag.keyframe || self.last.is_some_and(follows)
+                    let is_known = match &self.decoded {
+                        Some(decoded) => tag.reference().is_some_and(|it| decoded.contains(&it)),
+                        None => self.last.is_some_and(follows),
+                    };
+                    tag.keyframe || is_known
                 });
             let next = decodable.min_by_key(|(_, sequence)| *sequence);
             let Some((tag, Some(sequence))) = next else {
@@ -138,6 +165,9 @@ impl Decoder {
             let left_later = |it: &Vec<u64>| it.iter().any(|it| *it > self.sequence);
             self.waiting.retain(|_, it| left_later(it));
             self.last = Some(tag);
+            self.decoded.iter_mut().for_each(|it| {
+                it.insert(tag.number);
+            });
             self.shown.push(Shown { ms, tag });
         }
     }
@@ -145,7 +175,7 @@ impl Decoder {
 
 pub(super) struct World {
     story: Story,
-    scene: Scene,
+    pub(super) scene: Scene,
     sender: StreamSender,
     down: Link<Vec<u8>>,
     up: Link<Vec<u8>>,
@@ -153,6 +183,8 @@ pub(super) struct World {
     seed: u64,
     pub(super) decoder: Decoder,
     frame: u64,
+    /// Number of the keyframe that began the present group, where layers are temporal ones.
+    group: u64,
     /// When each layer makes the keyframe that was asked for.
     answers: [Option<u64>; 3],
     pub(super) asked: [u64; 3],
@@ -185,8 +217,11 @@ fn of_layer(layer: usize) -> TrackLayer {
 
 impl World {
     pub(super) fn new(story: Story, seed: u64) -> Self {
-        let track = tracks().remove(0);
-        let tracks = vec![track.with_layers(vec![Layer::default(); 3])];
+        let track = match story.is_temporal {
+            true => Track::new(Codec::Vp8),
+            false => tracks().remove(0).with_layers(vec![Layer::default(); 3]),
+        };
+        let tracks = vec![track];
         let receive = Kinds {
             audio: false,
             ..Kinds::ALL
@@ -197,7 +232,10 @@ impl World {
             start: ControlStart::WhenCongested,
         };
         assert!(scene.session.plan_congestion_control(plan, scene.start));
-        scene.publisher.prefer(of_layer(2));
+        if !story.is_temporal {
+            scene.publisher.prefer(of_layer(2));
+        }
+        let is_temporal = story.is_temporal;
         let mut world = Self {
             sender: scene.sender(),
             down: Link::new(conditions(&story, story.capacity[0].1), seed).starting_at(scene.start),
@@ -207,7 +245,11 @@ impl World {
             story,
             feedback: 0,
             seed,
-            decoder: Decoder::default(),
+            decoder: Decoder {
+                decoded: is_temporal.then(BTreeSet::new),
+                ..Decoder::default()
+            },
+            group: 0,
             frame: 0,
             answers: [Some(0); 3],
             asked: [0; 3],
@@ -218,8 +260,41 @@ impl World {
         };
         world.publish(0);
         world.scene.start(&mut world.sender, 0);
-        assert!(world.scene.session.has_congestion_control());
+        assert_eq!(world.scene.session.has_congestion_control(), !is_temporal);
         world
+    }
+
+    /// Publishes the frame that is due of an encoding with the temporal layers 0, 2, 1, 2.
+    fn publish_temporal(&mut self, ms: u64) {
+        let keyframe = self.answers[0].is_some_and(|at| at <= ms)
+            || self.story.has_groups && self.frame.is_multiple_of(GROUP);
+        if keyframe {
+            (self.answers[0], self.group) = (None, self.frame);
+        }
+        let place = usize::try_from((self.frame - self.group) % 4).expect("small");
+        let tag = Tag {
+            number: self.frame,
+            layer: [0, 2, 1, 2][place],
+            keyframe,
+        };
+        let id = 0x8000 | u16::try_from(self.frame & 0x7fff).expect("15 bits");
+        let mut builder = UnitBuilder::default();
+        for packet in tag.payloads(&self.story.rates) {
+            builder.wire_only(&[0x90, 0x80]);
+            builder.wire_only(&id.to_be_bytes());
+            builder.coded(&packet[..packet.len().min(PAYLOAD - 4)]);
+            builder.end_packet();
+        }
+        let ticks = i64::try_from(self.frame).expect("soon");
+        let time = MediaTime::from_ticks(ticks, u32::try_from(FPS).expect("small"));
+        let now = self.scene.at(ms);
+        let unit = builder.build(VIDEO, time, keyframe, Stamps::arrived(now));
+        let mut unit = unit.expect("packets");
+        unit.temporal = tag.temporal();
+        let unit = self.scene.publisher.push(unit, now).expect("a track");
+        let unit = unit.expect("published");
+        self.sender.offer(&unit, now, &self.scene.stream);
+        self.frame += 1;
     }
 
     /// Publishes the frames that are due.
@@ -227,12 +302,20 @@ impl World {
         let now = self.scene.at(ms);
         let wanted = self.scene.publisher.wanted_keyframes();
         for layer in 0..3 {
-            if wanted.has(LayerIndex::of_encoding(layer)) && self.answers[layer].is_none() {
+            let of_layer = match self.story.is_temporal {
+                true => LayerIndex(u8::try_from(layer).expect("small")),
+                false => LayerIndex::of_encoding(layer),
+            };
+            if wanted.has(of_layer) && self.answers[layer].is_none() {
                 self.answers[layer] = Some(ms + ANSWER_MS);
                 self.asked[layer] += 1;
             }
         }
         while self.frame * 1_000 / FPS <= ms {
+            if self.story.is_temporal {
+                self.publish_temporal(ms);
+                continue;
+            }
             for layer in 0..3 {
                 let is_asked = self.answers[layer].is_some_and(|at| at <= ms);
                 let tag = Tag {
@@ -345,9 +428,17 @@ impl World {
             if let Ok(Received::Rtp {
                 sequence, packet, ..
             }) = received
-                && let Some(first) = packet.payload.first_chunk::<8>()
+                && let Some(payload) =
+                    packet
+                        .payload
+                        .get(if self.story.is_temporal { 4.. } else { 0.. })
+                && let Some(first) = payload.first_chunk::<8>()
             {
                 let tag = Tag::read(*first);
+                if self.story.is_temporal {
+                    let id = u16::from_be_bytes([packet.payload[2], packet.payload[3]]);
+                    self.decoder.numbers.insert(sequence, (tag, id & 0x7fff));
+                }
                 self.decoder.take(tag, sequence, &self.story.rates, ms);
             }
         }
