@@ -40,6 +40,8 @@ const PATIENCE: Duration = Duration::from_millis(600);
 pub struct LayerReport {
     /// The layer that the viewer gets.
     pub layer: TrackLayer,
+    /// The sender of the session by which the layer goes.
+    pub sender: SenderIndex,
     /// The reason why the viewer gets this layer.
     pub reason: Reason,
     /// When the layer was chosen.
@@ -270,6 +272,7 @@ impl StreamSender {
         let adaptive = self.adaptive.as_ref()?;
         Some(LayerReport {
             layer: self.tracks[adaptive.place].source,
+            sender: self.tracks[adaptive.place].sender,
             reason: adaptive.choice.reason(),
             since: adaptive.choice.since(),
             estimate: adaptive.estimate,
