@@ -20,6 +20,7 @@ mod failures;
 #[cfg(fuzzing)]
 pub(crate) mod fuzzing;
 mod grants;
+mod layer;
 mod messages;
 mod metrics;
 mod newcomer_rates;
@@ -40,12 +41,14 @@ use glassline_access::auth::{Sites, Users};
 use glassline_congestion::Algorithm;
 use glassline_egress::moq;
 use glassline_hub::Hub;
+use glassline_ingest::LayerStreams;
 use glassline_quic::moq::{Incoming, Origin, Refusal, Role, Server, Session};
 use glassline_quic::{CongestionControl, Fingerprint, ListenError};
 use glassline_rooms as rooms;
 use glassline_runtime::{
     Clock, Current, FaultPoint, Heartbeat, Part, Supervisor, calendar, keep_running, spawn_kept,
 };
+use tokio::runtime::Handle;
 use tokio::sync::{Mutex, watch};
 use tokio::task::{JoinHandle, JoinSet};
 
@@ -56,6 +59,7 @@ use account::{Accounts, Reads, SessionEntry};
 use collection::{Collection, replaced};
 use counters::Counters;
 use grants::{grant, rights_request};
+use layer::OfferedLayer;
 use newcomer_rates::ListenerRates;
 use nodes::Nodes;
 use places::{Handshake, Places};
@@ -95,6 +99,9 @@ struct SessionContext {
     all: Arc<Collection>,
     /// Collection that has every stream but the voices of rooms.
     without_rooms: Arc<Collection>,
+    /// The streams of layers that sessions name.
+    layers: Arc<LayerStreams>,
+    offering: moq::Services,
     accounts: Arc<Accounts>,
     counters: Arc<Counters>,
     failures: Arc<Failures>,
@@ -164,6 +171,8 @@ impl Quic {
             local,
             all,
             without_rooms,
+            layers: Arc::new(LayerStreams::new(Handle::current())),
+            offering: of_egress,
             accounts: Arc::default(),
             counters,
             failures: services.failures,
@@ -368,6 +377,8 @@ struct OpenedSession {
     replaced: watch::Receiver<()>,
     /// Tells when the origin that the session reads is replaced; `None` if it only publishes.
     collection: Option<watch::Receiver<Origin>>,
+    /// The layer that the session reads, if it names one.
+    _layer: Option<OfferedLayer>,
     /// Path that the names of its broadcasts are relative to.
     folder: String,
     role: Role,
@@ -412,8 +423,20 @@ async fn open(
         }
     };
     let (folder, role) = (request.path().to_owned(), request.role());
-    let (grant, collection) = grant(&rights, context);
-    let collection = collection.filter(|_| role != Role::Publisher);
+    let layer = match OfferedLayer::of(&request, &rights, context).await {
+        Ok(layer) => layer,
+        Err(why) => {
+            tracing::warn!(%peer, "a reader over QUIC gets no stream: {why}");
+            context.counters.refuse(Reason::Name);
+            request.refuse(Refusal::NoLayer);
+            return None;
+        }
+    };
+    let (mut grant, collection) = grant(&rights, context);
+    if let Some(layer) = &layer {
+        grant.read = Some(layer.origin.clone());
+    }
+    let collection = collection.filter(|_| role != Role::Publisher && layer.is_none());
     let only = grant.only.clone();
     let reads = match grant.read {
         Some(_) => Reads::AsClient,
@@ -435,6 +458,7 @@ async fn open(
         only,
         replaced,
         collection,
+        _layer: layer,
         folder,
         role,
     })
