@@ -18,6 +18,7 @@ mod balancer;
 mod bench;
 mod browser;
 mod call;
+mod camera_layers;
 mod cameras;
 mod channel_host;
 mod channels;
@@ -128,6 +129,7 @@ fn main() -> ExitCode {
         folders::TESTS,
         browser::TESTS,
         hls_page::TESTS,
+        camera_layers::TESTS,
         pages::TESTS,
         https::TESTS,
         acme::TESTS,

@@ -5,14 +5,15 @@
 //!                           └ not in this hub ─► Finder: pulled from a third server
 //! ```
 //!
-//! A stream costs nothing here until a server asks for it, and is written once for all that do.
+//! A stream costs nothing here until a server asks for it, and is written once for all that do. Of several
+//! layers, those are written that servers read.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use glassline_hub::{Hub, Stream, StreamName, Subscription, Wake};
-use glassline_media::{Kind, MediaUnit, Track, TrackIndex};
+use glassline_media::{Bitrate, Kind, LayerIndex, MediaUnit, Track, TrackIndex, TrackLayer};
 use glassline_quic::moq::{
     DrawnCode, Ended, NodeClock, NodeName, NodeRequest, Origin, PATH_MAX, Provenance,
     RequestRefusal, UnitBroadcast,
@@ -28,6 +29,9 @@ const LINGER: Duration = Duration::from_secs(2);
 
 /// Most requests that wait for one stream's task.
 const WAITING: usize = 64;
+
+/// Interval at which the rates of layers are measured, by which other servers choose.
+const MEASUREMENTS: Duration = Duration::from_secs(2);
 
 /// Longest time that a server waits for a stream that this one may get.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -193,10 +197,15 @@ struct Offered {
     provenance: Provenance,
     services: Services,
     arrival: Arc<TaskWaker>,
-    /// Reads the base layer of each track.
+    /// Reads the layers that servers read; until the first one does, the base layer of each track.
     subscription: Subscription,
-    /// Number of the next unit of each track.
-    next: HashMap<TrackIndex, u64>,
+    /// The layers that servers read.
+    wanted: Vec<TrackLayer>,
+    /// Number of the next unit of each layer.
+    next: HashMap<TrackLayer, u64>,
+    /// The tracks as other servers know them, and when they were measured.
+    told: Vec<Track>,
+    measured: Instant,
     /// When somebody needed the stream.
     needed: Instant,
 }
@@ -222,7 +231,10 @@ impl Offered {
             services: services.clone(),
             arrival,
             subscription,
+            wanted: Vec::new(),
             next: HashMap::new(),
+            told: Vec::new(),
+            measured: Instant::now(),
             needed: Instant::now(),
         })
     }
@@ -248,7 +260,8 @@ impl Offered {
                     None => break,
                 },
                 () = self.arrival.woken() => {}
-                () = self.broadcast.keyframe_requested() => self.stream.request_keyframe(),
+                () = self.broadcast.layers_changed(&self.wanted) => {}
+                () = self.broadcast.keyframe_requested() => self.request_keyframes(),
                 () = unneeded => {
                     if !self.broadcast.has_reader() {
                         break;
@@ -264,7 +277,12 @@ impl Offered {
                 (one, other) => one == other,
             };
             let has_other_source = provenance != self.provenance || !is_like;
-            if is_new_layout || !Arc::ptr_eq(&present, &tracks) || has_other_source {
+            let has_other_rates = self.has_other_rates(&present);
+            if has_other_rates
+                || is_new_layout
+                || !Arc::ptr_eq(&present, &tracks)
+                || has_other_source
+            {
                 (layout, tracks, self.provenance) = (self.stream.layout(), present, provenance);
                 code = drawn;
                 self.describe(&tracks, code)?;
@@ -272,37 +290,114 @@ impl Offered {
                     self.begin();
                 }
             }
+            self.follow_readers();
             self.read(&mut arrived);
         }
         self.broadcast.finish();
         Ok(())
     }
 
-    /// Describes the tracks as other servers get them: with the best encoding of each, which is the
-    /// base layer, and no others.
+    /// Describes the tracks as other servers get them, with the rates of their layers.
     fn describe(&mut self, tracks: &[Track], code: Option<DrawnCode>) -> Result<(), Ended> {
-        let tracks: Vec<_> = tracks
-            .iter()
-            .map(|it| it.clone().with_layers(Vec::new()))
-            .collect();
-        self.broadcast.describe(&self.provenance, &tracks, code)
+        self.measured = Instant::now();
+        self.told = self.measure(tracks, self.measured);
+        self.broadcast.describe(&self.provenance, &self.told, code)
+    }
+
+    /// Returns the tracks with the rates of their layers. Layers in another codec than their track's are for
+    /// this server's receivers alone: other servers get the best encoding then.
+    fn measure(&self, tracks: &[Track], now: Instant) -> Vec<Track> {
+        let mut tracks = tracks.to_vec();
+        for (track, described) in TrackIndex::enumerate(&mut tracks) {
+            if described.layers.iter().any(|it| it.other_codec.is_some()) {
+                described.layers.clear();
+            }
+            for (place, layer) in described.layers.iter_mut().enumerate() {
+                if !layer.is_paused() {
+                    let index = LayerIndex::of_encoding(place);
+                    let of = TrackLayer {
+                        track,
+                        layer: index,
+                    };
+                    layer.bitrate = Some(self.stream.figures(of, now).bitrate);
+                }
+            }
+        }
+        tracks
+    }
+
+    /// Returns whether the rates of layers are to be told anew.
+    fn has_other_rates(&mut self, tracks: &[Track]) -> bool {
+        let now = Instant::now();
+        let is_layered = self.told.iter().any(|it| !it.layers.is_empty());
+        if !is_layered || now.saturating_duration_since(self.measured) < MEASUREMENTS {
+            return false;
+        }
+        self.measured = now;
+        let measured = self.measure(tracks, now);
+        let layers = |tracks: &[Track]| -> Vec<u64> {
+            let layers = tracks.iter().flat_map(|it| &it.layers);
+            layers
+                .map(|it| it.bitrate.map_or(0, Bitrate::bps))
+                .collect()
+        };
+        let (told, measured) = (layers(&self.told), layers(&measured));
+        let is_other = |(old, new): (&u64, &u64)| 3 * old.abs_diff(*new) > *old.max(new);
+        told.len() != measured.len() || told.iter().zip(&measured).any(is_other)
     }
 
     /// Writes what is needed to begin with.
     fn begin(&mut self) {
         self.next.clear();
+        let layers = match self.wanted.is_empty() {
+            true => bases(&self.stream.tracks()).collect(),
+            false => self.wanted.clone(),
+        };
+        layers.into_iter().for_each(|it| self.begin_layer(it));
+    }
+
+    /// Writes the units of a layer from its latest keyframe on.
+    fn begin_layer(&mut self, layer: TrackLayer) {
         let tracks = self.stream.tracks();
-        for (track, described) in TrackIndex::enumerate(&*tracks) {
-            if described.kind() == Kind::Audio {
-                continue;
-            }
-            let units = self.stream.since_keyframe(track);
-            if units.is_empty() {
-                // The keyframe has left the ring, and nobody can begin without one.
-                self.stream.request_keyframe();
-            }
-            units.iter().for_each(|unit| self.write(unit));
+        let described = tracks.get(layer.track.get());
+        if described.is_none_or(|it| it.kind() == Kind::Audio) {
+            return;
         }
+        let units = self.stream.since_keyframe(layer);
+        if units.is_empty() {
+            // The keyframe has left the ring, and nobody can begin without one.
+            self.stream.request_keyframe_of(layer);
+        }
+        units.iter().for_each(|unit| self.write(unit));
+    }
+
+    /// Reads the layers that servers read, and begins those that are new.
+    fn follow_readers(&mut self) {
+        let read = self.broadcast.layers_read();
+        if read == self.wanted {
+            return;
+        }
+        match read.is_empty() {
+            true => {
+                let bases: Vec<_> = bases(&self.stream.tracks()).collect();
+                self.subscription.read(&bases);
+            }
+            false => self.subscription.read(&read),
+        }
+        let before = std::mem::replace(&mut self.wanted, read.clone());
+        let new = read.into_iter().filter(|it| !before.contains(it));
+        new.for_each(|it| self.begin_layer(it));
+    }
+
+    /// Requests keyframes of the layers that servers read.
+    fn request_keyframes(&self) {
+        let tracks = self.stream.tracks();
+        let is_video = |it: &&TrackLayer| {
+            let track = tracks.get(it.track.get());
+            track.is_some_and(|it| it.kind() == Kind::Video)
+        };
+        let read = self.wanted.iter().filter(is_video);
+        read.for_each(|it| self.stream.request_keyframe_of(*it));
     }
 
     fn read(&mut self, arrived: &mut Vec<Arc<MediaUnit>>) {
@@ -313,10 +408,15 @@ impl Offered {
     }
 
     fn write(&mut self, unit: &MediaUnit) {
-        let next = self.next.entry(unit.track).or_default();
+        let next = self.next.entry(unit.track_layer()).or_default();
         if unit.index >= *next {
             *next = unit.index + 1;
             self.broadcast.write(unit);
         }
     }
+}
+
+/// Returns the base layer of each track.
+fn bases(tracks: &[Track]) -> impl Iterator<Item = TrackLayer> + use<> {
+    TrackIndex::first(tracks.len()).map(TrackLayer::from)
 }

@@ -183,6 +183,18 @@ impl Simulcast {
         self.next = self.next.filter(|next| *next != layer);
     }
 
+    /// Lets the base layer follow layer `layer` from the layer's next keyframe on.
+    pub(crate) fn follow_next(&mut self, layer: usize) {
+        self.next = Some(layer).filter(|_| self.followed != Some(layer));
+    }
+
+    /// Returns whether frames of layer `layer` come, from its first keyframe on.
+    pub(crate) fn is_alive(&self, layer: usize, now: Instant) -> bool {
+        let is_recent = |at| now.saturating_duration_since(at) < SILENCE;
+        let layer = self.layers.get(layer).filter(|it| it.has_begun);
+        layer.is_some_and(|it| it.latest.is_some_and(is_recent))
+    }
+
     /// Returns whether a unit of layer `layer` that arrived at `now` is published: from the layer's first
     /// keyframe on.
     pub(crate) fn admits(&mut self, layer: usize, unit: &MediaUnit, now: Instant) -> bool {

@@ -47,6 +47,9 @@ pub struct LayerView {
     pub reason: String,
     /// Seconds since this layer was chosen.
     pub seconds: u64,
+    /// Identification tag of the video's `m=` line.
+    #[serde(skip)]
+    pub mid: String,
 }
 
 impl PathView {

@@ -463,7 +463,6 @@ async function readEntry() {
   } catch (error) {
     entry = { state: error.title, detail: error.detail };
   }
-  if (!how.isHls) quality.offer(entry.tracks ?? []);
   noteTracks(entry.tracks ?? []);
   // Beside sound by WebRTC; without any, the pictures are all there is.
   if (session !== null && hasPicturesAlone(entry.tracks) && !pictures.shown) pictures.play();
@@ -559,6 +558,7 @@ async function report(current, estimate, nowMs) {
     seen.reports += 1;
     seen.accounted = panel.account(answer, performance.now());
     seen.layer = answer.layer ?? null;
+    quality.offer(answer.layers ?? []);
     seen.layerNote = quality.show(seen.layer);
     Object.assign(seen, {
       stages: answer.stages ?? [], endToEnd: answer.end_to_end ?? null,

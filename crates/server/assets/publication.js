@@ -9,6 +9,7 @@
 import { Problem, request } from './api.js';
 import { giveUp } from './failure.js';
 import { iceServersOf } from './ice_servers.js';
+import { followLayerOrders } from './layer_orders.js';
 import { reach } from './reach.js';
 
 /** How long ICE and DTLS may take before the session counts as failed. */
@@ -20,6 +21,9 @@ const RESTARTED_MS = 6000;
 
 /** Candidates are collected for this long, so that a PATCH carries several. */
 const TRICKLE_MS = 60;
+
+/** RIDs of layers, the largest first. Each has half the height and a quarter of the bits of the one before. */
+const RIDS = ['h', 'm', 'l'];
 
 const FRAGMENT = { 'content-type': 'application/trickle-ice-sdpfrag' };
 const CAPTURE_TIME = 'http://www.webrtc.org/experiments/rtp-hdrext/abs-capture-time';
@@ -54,7 +58,8 @@ export class Publication {
    *
    * `key`: value of `Authorization`, or null. `takesOver`: replace the present publisher.
    * `codec`: name of the preferred video codec, or null; `accepted`: names that the server takes.
-   * `encoding`: bounds of the video, `{maxBitrate, maxFramerate}`. `onConnected()`: media flows.
+   * `encoding`: bounds of the video, `{maxBitrate, maxFramerate}`; `layers`: number of its layers.
+   * `onConnected()`: media flows.
    */
   static async open(endpoint, options) {
     const headers = options.key ? { authorization: options.key } : {};
@@ -69,7 +74,7 @@ export class Publication {
     return publication;
   }
 
-  constructor(iceServers, { stream, key, codec, accepted, encoding, onConnected }) {
+  constructor(iceServers, { stream, key, codec, accepted, encoding, layers, onConnected }) {
     this.#key = key;
     const pc = new RTCPeerConnection({ iceServers, bundlePolicy: 'max-bundle' });
     this.pc = pc;
@@ -77,7 +82,7 @@ export class Publication {
     pc.addEventListener('connectionstatechange', () => this.#onState(onConnected));
     for (const track of stream.getTracks()) {
       const init = { direction: 'sendonly', streams: [stream] };
-      if (track.kind === 'video') init.sendEncodings = [{ ...encoding }];
+      if (track.kind === 'video') init.sendEncodings = encodings(encoding, layers);
       const transceiver = pc.addTransceiver(track, init);
       if (track.kind === 'video') {
         this.video = transceiver.sender;
@@ -90,10 +95,10 @@ export class Publication {
   }
 
   /** Changes the bounds of the video while it is sent. */
-  async bound({ maxBitrate, maxFramerate }) {
+  async bound(bounds) {
     const parameters = this.video?.getParameters();
     if (!parameters?.encodings?.length) return;
-    Object.assign(parameters.encodings[0], { maxBitrate, maxFramerate });
+    for (const encoding of parameters.encodings) Object.assign(encoding, boundsOf(bounds, encoding.rid));
     await this.video.setParameters(parameters);
   }
 
@@ -175,6 +180,7 @@ export class Publication {
       clearTimeout(this.#timers.restarted);
       if (!this.connected) {
         this.connected = true;
+        followLayerOrders(this);
         onConnected();
       }
     }
@@ -254,6 +260,19 @@ export class Publication {
       this.request('', { method: 'PATCH', headers: FRAGMENT, body }).catch(() => {});
     }, TRICKLE_MS);
   }
+}
+
+/** The encodings of a video in so many layers, the smallest first, as Chromium gives out its bits. */
+function encodings(bounds, layers) {
+  if (layers < 2) return [{ ...bounds }];
+  const all = RIDS.slice(0, layers).map((rid, step) => ({ rid, scaleResolutionDownBy: 2 ** step, ...boundsOf(bounds, rid) }));
+  return all.reverse();
+}
+
+/** The bounds of one layer; of the whole video if it has a single one. */
+function boundsOf({ maxBitrate, maxFramerate }, rid) {
+  const step = Math.max(0, RIDS.indexOf(rid));
+  return { maxBitrate: Math.round(maxBitrate / 4 ** step), maxFramerate };
 }
 
 /** Puts the wanted codec first, and leaves out those that the server does not take. */

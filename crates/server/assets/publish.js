@@ -89,6 +89,7 @@ function choices() {
     width, height,
     frameRate: Number($('rate').value),
     codec: $('codec').value || null,
+    layers: Number($('layers').value),
     encoding: { maxBitrate: Math.round(Number($('bitrate').value) * 1e6), maxFramerate: Number($('rate').value) },
   };
 }
@@ -342,7 +343,7 @@ function labelStart() {
   const button = $('start');
   setText(button, wanted ? 'Stop' : 'Start');
   button.classList.toggle('live', wanted);
-  $('codec').disabled = wanted;
+  for (const id of ['codec', 'layers']) $(id).disabled = wanted;
   for (const radio of document.querySelectorAll('input[name="source"]')) radio.disabled = wanted;
 }
 

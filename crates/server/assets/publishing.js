@@ -61,7 +61,9 @@ export class PublishingPanel {
     const size = video?.width ? `${video.width}×${video.height}` : '';
     const live = answer?.state === 'live';
     const shown = (value) => (live ? value : ABSENT);
-    this.#fact('Video', shown(video?.codec ?? ABSENT), live ? size : '');
+    const layers = (video?.layers ?? []).map(({ rid, height, state }) =>
+      `${height ? `${height}p` : rid}${state === 'live' ? '' : ` ${state}`}`);
+    this.#fact('Video', shown(video?.codec ?? ABSENT), live ? layers.join(', ') || size : '');
     this.#fact('Audio', shown(audio ? audio.codec.replace('opus', 'Opus') : ABSENT), live && audio ? bitrate(audio.bitrate_bps) : '');
     this.#fact('Frame rate', shown(quantity(video?.frame_rate, 1, 'fps')));
     this.#fact('Bitrate', shown(bitrate(video?.bitrate_bps ?? audio?.bitrate_bps)));
@@ -117,13 +119,10 @@ export class PublishingPanel {
     note.hidden = !live;
     if (live) setText(note, `Published now by ${PROTOCOLS[answer.source?.protocol] ?? 'another source'}, not by this page.`);
     const leftOut = answer?.state === 'live' ? (answer.source?.left_out ?? []) : [];
-    const layers = (answer?.whip?.lines ?? []).flatMap(({ other_rids: rids }) =>
-      rids.map((rid) => `simulcast layer ${rid}: only the best layer that arrives is published`));
-    const all = [...leftOut, ...layers];
-    if (all.join('\n') === this.#leftOut) return;
-    this.#leftOut = all.join('\n');
-    $('left-out').hidden = !all.length;
-    $('left-out-list').replaceChildren(...all.map((text) => html('li', {}, text)));
+    if (leftOut.join('\n') === this.#leftOut) return;
+    this.#leftOut = leftOut.join('\n');
+    $('left-out').hidden = !leftOut.length;
+    $('left-out-list').replaceChildren(...leftOut.map((text) => html('li', {}, text)));
   }
 
   #showAdvice(advice) {

@@ -38,16 +38,17 @@ export class Quality {
     this.#ask();
   }
 
-  /** Shows the layers of the video among `tracks`. */
-  offer(tracks) {
+  /** Shows the layers among which the session can choose. */
+  offer(offered) {
     // Publishers name their layers in any order: the largest is shown first.
-    const layers = [...(tracks.find(({ kind }) => kind === 'video')?.layers ?? [])];
+    const layers = [...offered];
     layers.sort((a, b) => (b.height ?? 0) - (a.height ?? 0));
     this.menu.hidden = layers.length < 2;
     const text = (list) => JSON.stringify(list.map(({ rid, height }) => [rid, height]));
     if (text(layers) === text(this.#layers)) return;
     this.#layers = layers;
-    if (!layers.some(({ rid }) => rid === this.#pinned)) this.#pinned = null;
+    // Right after a connection the server has no choice to offer yet.
+    if (layers.length && !layers.some(({ rid }) => rid === this.#pinned)) this.#pinned = null;
     this.menu.replaceChildren(
       html('option', { value: '' }, 'Auto'),
       ...layers.map((layer) => html('option', { value: layer.rid }, nameOf(layer))),

@@ -4,6 +4,7 @@ import { streamUrl } from './api.js';
 import { commands } from './commands.js';
 import { copyLine } from './copy_line.js';
 import { html, setText } from './dom.js';
+import { bitrate } from './format.js';
 import { HeatMap } from './heat_map.js';
 import { inPath } from './names.js';
 import { viewerOrigin, watchUrl } from './watch_url.js';
@@ -63,6 +64,7 @@ export class StreamDetail {
       const second = JSON.parse(data);
       this.#waterfall.update(second);
       this.#heat.add(second.heat);
+      this.#showLayers(second.layers ?? []);
       this.#offer();
       this.#draw();
       const stage = second.stages.find((it) => it.stage === $('heat-stage').value);
@@ -75,6 +77,13 @@ export class StreamDetail {
   #close() {
     this.#events?.close();
     this.#events = null;
+  }
+
+  #showLayers(layers) {
+    const texts = layers.map(({ rid, height, state, bitrate_bps: bps }) =>
+      `${height ? `${height}p` : rid} ${state === 'live' ? bitrate(bps) : state}`);
+    $('detail-layers').hidden = !texts.length;
+    setText($('detail-layers'), `Layers: ${texts.join(', ')}`);
   }
 
   /** Offers the stages that have counts, in the order of the path. */

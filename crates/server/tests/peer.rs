@@ -95,6 +95,8 @@ pub(crate) struct Peer<'a> {
     /// The server's SDP answer.
     pub(crate) answer: String,
     pub(crate) etag: String,
+    /// The `Link` headers of the answer.
+    pub(crate) links: Vec<String>,
     pub(crate) received: Vec<ReceivedPacket>,
     pub(crate) events: Vec<Event>,
     /// Events of its data channels.
@@ -221,6 +223,11 @@ impl<'a> Peer<'a> {
             media: candidate(&response.body),
             location: header("location"),
             etag: header("etag"),
+            links: response
+                .headers_named("link")
+                .into_iter()
+                .map(str::to_owned)
+                .collect(),
             answer: response.body.clone(),
             received: Vec::new(),
             events: Vec::new(),

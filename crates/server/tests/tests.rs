@@ -37,6 +37,7 @@ mod isolation;
 mod kernel;
 mod large_keyframes;
 mod latency;
+mod layers;
 mod logins;
 mod loss;
 mod media;

@@ -30,6 +30,11 @@ impl Direction {
         }
     }
 
+    /// Replaces the conditions of the link.
+    pub(super) fn set_conditions(&mut self, conditions: Conditions) {
+        self.link.set_conditions(conditions);
+    }
+
     /// Whether this direction holds as many datagrams as it may.
     pub(super) fn is_full(&self) -> bool {
         let held = self.queue.as_ref().map_or(0, DelayQueue::len);

@@ -3,12 +3,13 @@
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::AsRawFd as _;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use glassline_net::{BindError, Options, ReceiveBatch, UdpSocket};
+use glassline_sim::Conditions;
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token};
 
@@ -31,6 +32,7 @@ pub struct ImpairmentProxy {
     /// Address to which the client sends.
     near: SocketAddr,
     stop: Arc<AtomicBool>,
+    changes: mpsc::Sender<Conditions>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -62,7 +64,9 @@ impl ImpairmentProxy {
         let (family, seed) = (impairment.family, impairment.seed);
         let up = Direction::new(conditions.clone(), family, seed);
         let down = Direction::new(conditions, family, seed.wrapping_add(1));
+        let (changes, changed) = mpsc::channel();
         let forwarder = Forwarder {
+            changed,
             directions: [up, down],
             runs: [SegmentRun::new(), SegmentRun::new()],
             sockets: [near, far],
@@ -84,8 +88,15 @@ impl ImpairmentProxy {
         Ok(Self {
             near: address,
             stop,
+            changes,
             thread: Some(thread.expect("threads can be started")),
         })
+    }
+
+    /// Changes the conditions of the path for datagrams that come from now on; a family of delays stays.
+    pub fn change(&self, impairment: &Impairment) {
+        // A thread that has stopped carries no datagrams any more, and says so in the log.
+        let _ = self.changes.send(impairment.conditions());
     }
 
     /// Address to which the client sends what is for the server.
@@ -145,6 +156,8 @@ impl Drop for ImpairmentProxy {
 
 /// Data of the proxy's thread.
 struct Forwarder {
+    /// Conditions that replace those of both directions.
+    changed: mpsc::Receiver<Conditions>,
     /// Directions to the server and to the client.
     directions: [Direction; 2],
     /// Datagrams that leave next, in each direction.
@@ -170,6 +183,10 @@ impl Forwarder {
         }
         while !stop.load(Ordering::Relaxed) {
             let mut busy = false;
+            while let Ok(conditions) = self.changed.try_recv() {
+                let directions = self.directions.iter_mut();
+                directions.for_each(|it| it.set_conditions(conditions.clone()));
+            }
             for side in 0..2 {
                 busy |= self.receive(side)?;
             }
@@ -287,5 +304,15 @@ mod tests {
             assert_eq!(bytes[0], number);
         }
         assert!(start.elapsed() >= Duration::from_millis(40));
+        // What is sent after a change meets the new conditions.
+        let lossy: Impairment = "loss=100%".parse().expect("a loss");
+        relay.change(&lossy);
+        let patience = Some(Duration::from_millis(100));
+        server.set_read_timeout(patience).expect("a time");
+        let mut is_lost = || {
+            client.send_to(&[1; 100], relay.address()).expect("sent");
+            server.recv_from(&mut bytes).is_err()
+        };
+        assert!((0..50).any(|_| is_lost()), "the path changed");
     }
 }

@@ -26,6 +26,16 @@ impl KeyframeRequests {
         self.is_wanted = true;
     }
 
+    /// Returns whether a keyframe is wanted.
+    pub(super) const fn is_wanted(&self) -> bool {
+        self.is_wanted
+    }
+
+    /// Forgets that a keyframe is wanted: none comes, since the layer is paused.
+    pub(super) fn withdraw(&mut self) {
+        (self.is_wanted, self.asked) = (false, None);
+    }
+
     /// Notes that a keyframe came.
     pub(super) fn answered(&mut self, now: Instant) {
         self.is_wanted = false;

@@ -8,7 +8,8 @@
 //!
 //! The session opens packets, requests lost ones and reports; it belongs to the peer, which hands it
 //! over with every call. Each simulcast layer has its own way up to the hub. The best of them that is
-//! alive is the base layer of the video, too.
+//! alive is the base layer of the video, too. A layer that nobody needs is paused, if the publisher listens
+//! to such orders ([`LayerOrdersListener`]).
 //!
 //! A publisher may send in any codec of the answer. The first packet tells which one; all state that
 //! depends on it is a [`Reception`], which is made anew when the codec is another one.
@@ -17,6 +18,9 @@ mod arrivals;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;
 mod keyframes;
+mod layer_orders;
+mod layer_pauses;
+mod pausing;
 mod publication;
 mod reception;
 mod reservations;
@@ -40,6 +44,7 @@ use super::publishing::{Ended, KEYFRAME};
 
 pub use arrivals::{Arrivals, ArrivedLine};
 use keyframes::KeyframeRequests;
+pub use layer_orders::{LayerOrder, LayerOrdersListener};
 use reception::Reception;
 pub use reservations::{Reservation, Reservations};
 pub use shortfall::Shortfall;
@@ -111,6 +116,7 @@ impl Contribution {
         let reception = Reception::new(session, Receiver::likely_payload_type, now)?;
         let video = reception.feeds.iter().filter(|it| it.is_video);
         let keyframes = video.map(|_| KeyframeRequests::default()).collect();
+        reservation.orders().give(reception.orders());
         Ok(Self {
             hub,
             reservation,
@@ -193,6 +199,7 @@ impl Contribution {
         match Reception::new(session, present, now) {
             Ok(reception) => {
                 self.reception = reception;
+                self.reservation.orders().give(self.reception.orders());
                 self.media_units.clear();
                 // Dropped, it leaves the stream down until the first keyframe.
                 self.publisher = None;
@@ -219,6 +226,7 @@ impl Contribution {
         self.choose_layer(session, now);
         self.assemble();
         self.publish(now)?;
+        self.pause_layers(now)?;
         let dropped = self.reception.assembler.take_oversized();
         let (name, publisher) = (self.reservation.name(), self.publisher.as_ref());
         self.oversized.note(dropped, name, publisher, now);
@@ -237,7 +245,9 @@ impl Contribution {
     pub fn deadline(&self) -> Option<Instant> {
         let requests = self.keyframes.iter().filter_map(KeyframeRequests::deadline);
         let packets = self.reception.packets.deadline();
-        requests.chain(packets).chain([self.check_at]).min()
+        let pauses = self.pauses_deadline();
+        let due = requests.chain(packets).chain(pauses);
+        due.chain([self.check_at]).min()
     }
 
     /// Ends the publication and leaves the stream in a state that says why.

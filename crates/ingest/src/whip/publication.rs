@@ -45,10 +45,8 @@ impl Contribution {
     }
 
     /// Tells the hub which layer is the best that is alive.
-    fn prefer_best(&self) {
-        if let Some((publisher, layer)) =
-            self.publisher.as_ref().zip(self.reception.simulcast.best())
-        {
+    pub(super) fn prefer_best(&self) {
+        if let Some((publisher, layer)) = self.publisher.as_ref().zip(self.reception.best()) {
             let track = TrackIndex(0);
             publisher.prefer(TrackLayer { track, layer });
         }
@@ -59,6 +57,7 @@ impl Contribution {
         let Reception {
             feeds,
             simulcast,
+            pauses,
             units,
             timed,
             ..
@@ -72,6 +71,7 @@ impl Contribution {
             let is_needed = unit.after_loss || simulcast.has(index) && !simulcast.has_begun(index);
             if is_needed
                 && !unit.keyframe
+                && !pauses.is_paused(index)
                 && let Some(keyframes) = self.keyframes.get_mut(index)
             {
                 keyframes.want();
@@ -97,7 +97,7 @@ impl Contribution {
         published
     }
 
-    fn describe(&mut self) -> Result<(), Ended> {
+    pub(super) fn describe(&mut self) -> Result<(), Ended> {
         if let Some(publisher) = &mut self.publisher {
             publisher.describe(&self.reception.tracks())?;
         }
@@ -112,6 +112,10 @@ impl Contribution {
         };
         let is_video = feed.is_video;
         unit.track = feed.track;
+        if is_video && self.reception.pauses.is_paused(index) {
+            // The frame was on its way when the layer was paused.
+            return Ok(());
+        }
         let has_video = self.reception.feeds[0].is_video;
         let begins = !has_video || is_video && unit.track == TrackIndex(0) && unit.keyframe;
         // Nobody can watch before the first keyframe.
@@ -145,6 +149,9 @@ impl Contribution {
         mut unit: MediaUnit,
         now: Instant,
     ) -> Result<(), Ended> {
+        if unit.keyframe {
+            self.note_arrival(index)?;
+        }
         let followed = self.reception.simulcast.followed();
         let base = self.reception.simulcast.base(index, &unit);
         unit.layer = LayerIndex::of_encoding(index);

@@ -4,13 +4,15 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use glassline_latency::CaptureLog;
-use glassline_media::{Codec, Kind, Layer, NtpTime, Track, TrackIndex};
+use glassline_media::{Codec, Kind, Layer, LayerIndex as HubLayer, NtpTime, Track, TrackIndex};
 use glassline_rtp::Packet;
 use glassline_rtp::payload::UnsupportedFormat;
 use glassline_rtp::receive::SourceReceiver;
 use glassline_rtp::units::{TimedUnit, UnitAssembler};
 use glassline_webrtc::{LayerIndex, Receiver, ReceiverIndex, Session};
 
+use super::layer_orders::LayerOrder;
+use super::layer_pauses::LayerPauses;
 use crate::Units;
 use crate::simulcast::{Ranking, Simulcast};
 
@@ -26,6 +28,7 @@ pub(super) struct Reception {
     pub(super) packets: SourceReceiver,
     pub(super) assembler: UnitAssembler,
     pub(super) simulcast: Simulcast,
+    pub(super) pauses: LayerPauses,
     pub(super) units: Units,
     /// Access units on their way; kept for the capacity.
     pub(super) timed: Vec<TimedUnit>,
@@ -160,6 +163,7 @@ impl Reception {
             packets,
             assembler,
             simulcast: Simulcast::new(layers, codec, Ranking::Bytes, now),
+            pauses: LayerPauses::new(layers),
             units: Units::new(described),
             timed: Vec::new(),
             feeds,
@@ -242,14 +246,37 @@ impl Reception {
             let layers = self.feeds.iter().zip(described).enumerate();
             let layers =
                 layers.filter(|(layer, _)| self.simulcast.has(index) && self.simulcast.has(*layer));
-            let layers: Vec<_> = layers
-                .map(|(_, (feed, track))| feed.describe(track))
-                .collect();
+            let layers = layers.map(|(layer, (feed, track))| {
+                let (absence, bitrate) = self.pauses.absence(layer).unzip();
+                Layer {
+                    absence,
+                    bitrate,
+                    ..feed.describe(track)
+                }
+            });
+            let layers: Vec<_> = layers.collect();
             let followed = self.simulcast.followed().filter(|_| !layers.is_empty());
             let described = described[followed.unwrap_or(index)].clone();
             tracks.push(described.with_layers(layers));
         }
         tracks
+    }
+
+    /// Returns which layers the publisher should send.
+    pub(super) fn orders(&self) -> Vec<LayerOrder> {
+        let feeds = self.feeds.iter().enumerate();
+        let layers = feeds.filter(|(place, _)| self.simulcast.has(*place));
+        let orders = layers.map(|(place, feed)| LayerOrder {
+            rid: feed.rid.clone(),
+            active: !self.pauses.is_paused(place),
+        });
+        orders.collect()
+    }
+
+    /// Returns the best layer that comes, or would come if somebody needed it.
+    pub(super) fn best(&self) -> Option<HubLayer> {
+        let paused = self.pauses.best().map(HubLayer::of_encoding);
+        paused.or_else(|| self.simulcast.best())
     }
 
     /// Gives up missing packets that are overdue.

@@ -9,6 +9,7 @@ use glassline_hub::StreamName;
 use glassline_latency::CaptureLog;
 use glassline_runtime::SessionId;
 
+use super::layer_orders::{LayerOrders, LayerOrdersListener};
 use crate::publishing::NameClaim;
 
 /// Silence after which a publisher makes way for another one with the right to publish: an encoder
@@ -30,6 +31,7 @@ struct Holder {
     /// When the session was heard last, in ms after the epoch.
     heard: Arc<AtomicU64>,
     captures: Arc<CaptureLog>,
+    orders: Arc<LayerOrders>,
 }
 
 /// The reservation of one session to publish a stream, given back when dropped.
@@ -40,6 +42,7 @@ pub struct Reservation {
     session: SessionId,
     heard: Arc<AtomicU64>,
     captures: Arc<CaptureLog>,
+    orders: Arc<LayerOrders>,
     /// The right to the name among several servers; `None` on a server alone.
     claim: Option<Box<dyn NameClaim>>,
 }
@@ -75,11 +78,12 @@ impl Reservations {
             return Err(Taken);
         }
         let heard = Arc::new(AtomicU64::new(self.ms(now)));
-        let captures = Arc::default();
+        let (captures, orders) = (Arc::default(), Arc::default());
         let holder = Holder {
             session: session.clone(),
             heard: Arc::clone(&heard),
             captures: Arc::clone(&captures),
+            orders: Arc::clone(&orders),
         };
         holders.insert(name.clone(), holder);
         Ok(Reservation {
@@ -88,6 +92,7 @@ impl Reservations {
             session,
             heard,
             captures,
+            orders,
             claim: None,
         })
     }
@@ -105,6 +110,14 @@ impl Reservations {
     pub fn captures(&self, name: &StreamName) -> Option<Arc<CaptureLog>> {
         let holders = self.lock();
         Some(Arc::clone(&holders.get(name)?.captures))
+    }
+
+    /// Listens to the orders which layers `session` should send; `None` if it does not publish the stream
+    /// `name`, or enough others listen.
+    pub fn listen(&self, name: &StreamName, session: &SessionId) -> Option<LayerOrdersListener> {
+        let holders = self.lock();
+        let holder = holders.get(name).filter(|it| it.session == *session)?;
+        holder.orders.listen()
     }
 
     /// Returns all sessions that publish or are about to, in no order.
@@ -156,6 +169,11 @@ impl Reservation {
         &self.captures
     }
 
+    /// Returns the orders to the publisher, which whoever carries them listens to.
+    pub(super) fn orders(&self) -> &LayerOrders {
+        &self.orders
+    }
+
     /// Notes that the publisher was heard.
     pub fn heard(&self, now: Instant) {
         self.heard
@@ -190,6 +208,10 @@ mod tests {
         assert_eq!(reservations.sessions(), [SessionId::new("first")]);
         let captures = reservations.captures(&name).expect("reserved");
         assert!(Arc::ptr_eq(&captures, first.captures()));
+        let listens = |session: &str| reservations.listen(&name, &SessionId::new(session));
+        assert!(listens("second").is_none() && !first.orders().is_heard());
+        let _listener = listens("first").expect("it publishes");
+        assert!(first.orders().is_heard());
         assert_eq!(reservation("second", false).expect_err("taken"), Taken);
         assert_eq!(holder(1), Some((SessionId::new("first"), false)));
         assert_eq!(holder(3), Some((SessionId::new("first"), true)), "silent");

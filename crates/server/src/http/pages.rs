@@ -72,6 +72,7 @@ const ASSETS: &[(&str, &str, &str)] = assets! {
     "index.css" => STYLE,
     "index.js" => SCRIPT,
     "key.js" => SCRIPT,
+    "layer_orders.js" => SCRIPT,
     "lifeline.js" => SCRIPT,
     "links.js" => SCRIPT,
     "lip_sync.js" => SCRIPT,

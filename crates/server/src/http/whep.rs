@@ -15,7 +15,7 @@ use super::rules::{Errand, Right, Rules};
 use super::server::Waiter;
 use super::stream_path::name_in_path;
 use super::viewer_routes::ViewerRoutes;
-use super::{api, body, layer_request, resource};
+use super::{api, body, layer_request, resource, viewer_events};
 use crate::app::App;
 use crate::failures::ClientRole;
 use crate::sessions::{ConnectionAddresses, Offer};
@@ -48,7 +48,19 @@ pub(super) fn routes() -> ViewerRoutes {
         .route(
             "/{stream}/whep/{session}/layer",
             Right::Read,
-            post(layer_request::choose),
+            resource::of_offers(post(layer_request::choose)),
+        )
+        .route(
+            "/{stream}/whep/{session}/sse",
+            Right::Read,
+            resource::of_offers(post(viewer_events::subscribe).get(viewer_events::follow_at_once)),
+        )
+        .route(
+            "/{stream}/whep/{session}/sse/layers",
+            Right::Read,
+            resource::of_offers(
+                get(viewer_events::follow_subscribed).delete(viewer_events::unsubscribe),
+            ),
         )
         .route(
             "/{stream}/whep/{session}/failure",
@@ -82,7 +94,9 @@ async fn offer(
     let answered = waiter.during(app.sessions.watch(&name, offer)).await??;
     let name = name_in_path(&name);
     let location = format!("/{name}/whep/{}", answered.record.id.as_str());
-    Ok(resource::created(&app, answered, location))
+    let mut created = resource::created(&app, answered, location.clone());
+    viewer_events::announce(&mut created, &location);
+    Ok(created)
 }
 
 /// Adds a viewer's candidates, or restarts ICE: `PATCH /{stream}/whep/{session}`.

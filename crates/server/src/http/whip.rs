@@ -26,7 +26,7 @@ use super::rules::{Errand, Right};
 use super::shown::Shown;
 use super::stream_path::name_in_path;
 use super::viewer_routes::ViewerRoutes;
-use super::{api, auth, body, resource, whep};
+use super::{api, auth, body, layer_orders, resource, whep};
 use crate::app::App;
 use crate::cluster::ClaimRefusal;
 use crate::config::DataAccess;
@@ -64,6 +64,11 @@ pub(super) fn routes() -> ViewerRoutes {
             whep::session_methods(),
         )
         .route("/{stream}/whip/{session}/clock", Right::Publish, clock)
+        .route(
+            "/{stream}/whip/{session}/layers",
+            Right::Publish,
+            axum::routing::get(layer_orders::follow),
+        )
         .route(
             "/{stream}/whip/{session}/report",
             Right::Publish,

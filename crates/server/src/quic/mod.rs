@@ -20,6 +20,7 @@ mod failures;
 #[cfg(fuzzing)]
 pub(crate) mod fuzzing;
 mod grants;
+mod layer;
 mod messages;
 mod metrics;
 mod newcomer_rates;
@@ -30,6 +31,7 @@ mod service;
 mod shared;
 mod shown;
 mod start_error;
+mod upkeep;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -39,12 +41,14 @@ use glassline_access::auth::{Sites, Users};
 use glassline_congestion::Algorithm;
 use glassline_egress::moq;
 use glassline_hub::Hub;
+use glassline_ingest::LayerStreams;
 use glassline_quic::moq::{Incoming, Origin, Refusal, Role, Server, Session};
 use glassline_quic::{CongestionControl, Fingerprint, ListenError};
 use glassline_rooms as rooms;
 use glassline_runtime::{
     Clock, Current, FaultPoint, Heartbeat, Part, Supervisor, calendar, keep_running, spawn_kept,
 };
+use tokio::runtime::Handle;
 use tokio::sync::{Mutex, watch};
 use tokio::task::{JoinHandle, JoinSet};
 
@@ -55,9 +59,11 @@ use account::{Accounts, Reads, SessionEntry};
 use collection::{Collection, replaced};
 use counters::Counters;
 use grants::{grant, rights_request};
+use layer::OfferedLayer;
 use newcomer_rates::ListenerRates;
 use nodes::Nodes;
 use places::{Handshake, Places};
+use upkeep::look_after;
 
 pub(crate) use account::{Sender, SessionView};
 pub(crate) use certificate_source::CertificateSource;
@@ -93,6 +99,9 @@ struct SessionContext {
     all: Arc<Collection>,
     /// Collection that has every stream but the voices of rooms.
     without_rooms: Arc<Collection>,
+    /// The streams of layers that sessions name.
+    layers: Arc<LayerStreams>,
+    offering: moq::Services,
     accounts: Arc<Accounts>,
     counters: Arc<Counters>,
     failures: Arc<Failures>,
@@ -162,6 +171,8 @@ impl Quic {
             local,
             all,
             without_rooms,
+            layers: Arc::new(LayerStreams::new(Handle::current())),
+            offering: of_egress,
             accounts: Arc::default(),
             counters,
             failures: services.failures,
@@ -366,6 +377,8 @@ struct OpenedSession {
     replaced: watch::Receiver<()>,
     /// Tells when the origin that the session reads is replaced; `None` if it only publishes.
     collection: Option<watch::Receiver<Origin>>,
+    /// The layer that the session reads, if it names one.
+    _layer: Option<OfferedLayer>,
     /// Path that the names of its broadcasts are relative to.
     folder: String,
     role: Role,
@@ -410,8 +423,20 @@ async fn open(
         }
     };
     let (folder, role) = (request.path().to_owned(), request.role());
-    let (grant, collection) = grant(&rights, context);
-    let collection = collection.filter(|_| role != Role::Publisher);
+    let layer = match OfferedLayer::of(&request, &rights, context).await {
+        Ok(layer) => layer,
+        Err(why) => {
+            tracing::warn!(%peer, "a reader over QUIC gets no stream: {why}");
+            context.counters.refuse(Reason::Name);
+            request.refuse(Refusal::NoLayer);
+            return None;
+        }
+    };
+    let (mut grant, collection) = grant(&rights, context);
+    if let Some(layer) = &layer {
+        grant.read = Some(layer.origin.clone());
+    }
+    let collection = collection.filter(|_| role != Role::Publisher && layer.is_none());
     let only = grant.only.clone();
     let reads = match grant.read {
         Some(_) => Reads::AsClient,
@@ -433,53 +458,8 @@ async fn open(
         only,
         replaced,
         collection,
+        _layer: layer,
         folder,
         role,
     })
-}
-
-/// Measures sessions once a second, makes another certificate in time, and uses the one of the
-/// store when that changes.
-async fn look_after(
-    source: CertificateSource,
-    shared: Arc<Shared>,
-    mut stopped: watch::Receiver<bool>,
-) {
-    let mut ticks = tokio::time::interval(Duration::from_secs(1));
-    let mut changes = source.watch();
-    loop {
-        let has_changed = tokio::select! {
-            _ = ticks.tick() => false,
-            () = certificate_source::changed(&mut changes) => true,
-            _ = stopped.wait_for(|stop| *stop) => return,
-        };
-        shared.accounts.measure(Instant::now());
-        let now = calendar::now();
-        let is_due = match source.tend(now) {
-            Ok(is_due) => is_due,
-            Err(error) => {
-                tracing::error!(%error, "cannot make the next QUIC certificate");
-                false
-            }
-        };
-        if !is_due && !has_changed {
-            continue;
-        }
-        shared.next_fingerprint.replace(source.next());
-        let renewed = source.identity(now);
-        match renewed.and_then(|it| shared.renew(&it)) {
-            Ok(true) => {
-                let sha256 = shared.fingerprint();
-                tracing::info!(%sha256, "QUIC certificate renewed: clients that pin it need this fingerprint");
-            }
-            Ok(false) => {
-                if let Some(sha256) = source.next() {
-                    tracing::info!(%sha256, "QUIC certificate announced: in three days clients that pin it need this fingerprint");
-                }
-            }
-            Err(error) => {
-                tracing::error!(%error, "cannot renew the QUIC certificate: the previous one stays in use");
-            }
-        }
-    }
 }

@@ -183,6 +183,7 @@ pub(super) async fn open(
         only: None,
         replaced,
         collection: None,
+        _layer: None,
         folder,
         role: Role::Both,
     })

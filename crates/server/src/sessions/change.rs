@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use glassline_egress::webrtc::LayerRequest;
 use glassline_hub::StreamName;
-use glassline_ingest::whip::Arrivals;
+use glassline_ingest::whip::{Arrivals, LayerOrdersListener};
 use glassline_latency::CaptureLog;
 use glassline_latency::FrameStamps;
 use glassline_runtime::SessionId;
@@ -374,6 +374,12 @@ impl Negotiator {
     /// Returns the capture times of the stream `name`, if a WHIP session publishes it.
     pub(crate) fn captures(&self, name: &StreamName) -> Option<Arc<CaptureLog>> {
         self.reservations.captures(name)
+    }
+
+    /// Listens to the orders which layers a publisher should send; `None` if the session publishes no media,
+    /// or enough others listen.
+    pub(crate) fn layer_orders(&self, record: &SessionRecord) -> Option<LayerOrdersListener> {
+        self.reservations.listen(&record.stream, &record.id)
     }
 
     /// Asks a publisher's shard what arrived. The receiver gets no reply if the session publishes no

@@ -9,6 +9,7 @@ use glassline_hub::StreamName;
 use glassline_latency::ReportAllowance;
 use glassline_runtime::SessionId;
 use glassline_webrtc::IceCredentials;
+use tokio::sync::watch;
 
 use super::diagnosis::ClientView;
 use super::peer::Peer;
@@ -36,6 +37,8 @@ pub struct SessionRecord {
     user: OnceLock<Box<str>>,
     /// Client that asked for the session; unset if a server of the cluster sent it here.
     client: OnceLock<Requester>,
+    /// Ends the streams of events of the session; made for the first one.
+    events: OnceLock<watch::Sender<()>>,
     /// Whether `glassline doctor` made the session, whose user is told what fails.
     is_of_check: AtomicBool,
     state: Mutex<SessionState>,
@@ -85,6 +88,7 @@ impl SessionRecord {
             reports: Mutex::default(),
             user: OnceLock::new(),
             client: OnceLock::new(),
+            events: OnceLock::new(),
             is_of_check: AtomicBool::new(false),
             state: Mutex::new(SessionState {
                 location: SessionLocation::Waiting(peer),
@@ -92,6 +96,11 @@ impl SessionRecord {
                 client_view: None,
             }),
         }
+    }
+
+    /// Returns what ends the streams of events of the session, each of which holds a receiver.
+    pub(crate) fn events(&self) -> &watch::Sender<()> {
+        self.events.get_or_init(watch::Sender::default)
     }
 
     /// Notes that `glassline doctor` made the session.

@@ -43,6 +43,8 @@ pub struct LayerReport {
     pub layer: TrackLayer,
     /// Number of the layer's temporal layers that the viewer gets; `None` for all.
     pub temporal_layers: Option<u8>,
+    /// The sender of the session by which the layer goes.
+    pub sender: SenderIndex,
     /// The reason why the viewer gets this layer.
     pub reason: Reason,
     /// When the layer was chosen.
@@ -333,6 +335,7 @@ impl StreamSender {
         Some(LayerReport {
             layer: self.tracks[adaptive.place].source,
             temporal_layers: adaptive.temporal_layers(),
+            sender: self.tracks[adaptive.place].sender,
             reason: adaptive.choice.reason(),
             since: adaptive.choice.since(),
             estimate: adaptive.estimate,

@@ -1,6 +1,8 @@
 //! Simulcast layers on their way to the hub: late ones, some that end, and some that are not what they
 //! seem.
 
+mod pauses;
+
 use glassline_hub::{Stream, Subscription, Wake};
 use glassline_media::{LayerIndex as Layer, TrackLayer};
 use glassline_rtp::payload::FrameNumbers;

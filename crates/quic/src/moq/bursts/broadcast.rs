@@ -202,6 +202,28 @@ impl UnitBroadcast {
         .await;
     }
 
+    /// Returns the layers that servers read now.
+    pub fn layers_read(&self) -> Vec<TrackLayer> {
+        let read = self.layers.iter().filter(|it| it.producer.is_used());
+        read.map(|it| it.of).collect()
+    }
+
+    /// Waits until servers read other layers than `known`.
+    pub async fn layers_changed(&self, known: &[TrackLayer]) {
+        kio::wait(|waiter| {
+            let mut layers = self.layers.iter();
+            let is_other = layers.any(|it| match known.contains(&it.of) {
+                true => it.producer.poll_unused(waiter).is_ready(),
+                false => it.producer.demand().poll_used(waiter).is_ready(),
+            });
+            match is_other {
+                true => Poll::Ready(()),
+                false => Poll::Pending,
+            }
+        })
+        .await;
+    }
+
     /// Returns whether a server reads any track.
     pub fn has_reader(&self) -> bool {
         self.layers.iter().any(|it| it.producer.is_used())

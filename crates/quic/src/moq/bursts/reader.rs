@@ -99,6 +99,14 @@ impl UnitBroadcastReader {
         MessageOpener::new(self.name.clone(), Arc::clone(&self.link))
     }
 
+    /// Returns a handle that requests keyframes of the track whose name is `name` in the catalog.
+    pub fn keyframes_of(&self, name: &str) -> KeyframeRequester {
+        KeyframeRequester {
+            number: control_datagrams::track_number(&self.name, name),
+            link: Arc::clone(&self.link),
+        }
+    }
+
     /// Subscribes to `layer` of a track of `kind`, whose name is `name` in the catalog, from its newest
     /// keyframe on. Groups that are older than the newest one by more than `deadline` are skipped.
     ///

@@ -3,12 +3,14 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use glassline_hub::{Publisher, SourceNote, State, Stream, Wake};
-use glassline_media::{Kind, MediaUnit};
+use glassline_hub::{PublishError, State, Stream, Wake};
+use glassline_media::{Kind, MediaUnit, TrackLayer};
 use glassline_quic::moq::{KeyframeRequester, NodeName};
 use glassline_runtime::TaskWaker;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 
+use super::carried_layers::CarriedLayers;
+use super::layered_publisher::LayeredPublisher;
 use super::messenger::{MessageSource, Messenger};
 use super::reception::{Arrival, Described, Reception};
 use super::sessions::Sessions;
@@ -41,12 +43,15 @@ pub(super) struct Driver {
     next: Option<Next>,
     keyframe_asked: Option<Instant>,
     unneeded: Option<Instant>,
+    carried: CarriedLayers,
+    /// Tells sources which layers to carry.
+    wanted: watch::Sender<Vec<TrackLayer>>,
 }
 
 /// The source that is published.
 struct Present {
     reception: Reception,
-    publisher: Publisher,
+    publisher: LayeredPublisher,
     described: Arc<Described>,
     mark: Mark,
     /// Tracks with other codecs, whose first keyframe has not come yet.
@@ -103,6 +108,8 @@ impl Driver {
             next: None,
             keyframe_asked: None,
             unneeded: None,
+            carried: CarriedLayers::default(),
+            wanted: watch::Sender::default(),
         }
     }
 
@@ -176,7 +183,8 @@ impl Driver {
         });
         let keyframe = self.keyframe_asked.map(|asked| asked + KEYFRAME_INTERVAL);
         let keyframe = keyframe.filter(|at| *at > Instant::now());
-        let deadlines = [linger, due, silence, keyframe];
+        let layers = self.carried.deadline(Instant::now());
+        let deadlines = [linger, due, silence, keyframe, layers];
         deadlines.into_iter().flatten().min()
     }
 
@@ -191,7 +199,13 @@ impl Driver {
         let name = self.stream.name().as_str().to_owned();
         let sessions = Arc::clone(&self.sessions);
         self.next = Some(Next {
-            reception: Reception::start(source, name, self.asking.clone(), sessions),
+            reception: Reception::start(
+                source,
+                name,
+                self.asking.clone(),
+                sessions,
+                self.wanted.subscribe(),
+            ),
             described: None,
             due: Instant::now() + SILENCE,
             keyframe_asked: None,
@@ -276,7 +290,7 @@ impl Driver {
     fn set_message_source(&self) {
         let source = self.present.as_ref().map(|present| MessageSource {
             host: present.reception.source.address.host.clone(),
-            claim: claim(&present.described),
+            claim: present.described.claim(),
             opener: present.described.messages.clone(),
         });
         self.messenger.set_source(source);
@@ -285,8 +299,8 @@ impl Driver {
     fn begin_publishing(
         &self,
         described: &Described,
-    ) -> Result<(Publisher, Mark), glassline_hub::PublishError> {
-        let publisher = publish(&self.stream, described)?;
+    ) -> Result<(LayeredPublisher, Mark), PublishError> {
+        let publisher = LayeredPublisher::begin(&self.stream, &described.tracks)?;
         let provenance = described.provenance.clone();
         let mark = self.provenances.begin(self.stream.name(), provenance);
         Ok((publisher, mark))
@@ -298,14 +312,14 @@ impl Driver {
         };
         if let Arrival::Tracks(described) | Arrival::Redescribed(described) = &arrival
             && self.gate.is_some()
-            && !is_same_claim(described, &present.described)
+            && described.claim() != present.described.claim()
         {
             return self.fail_present(PullFailure::Outdated);
         }
         match arrival {
             Arrival::Tracks(described) => present.coming = Some(described),
             Arrival::Redescribed(described) => {
-                let _ = present.publisher.describe(&described.tracks);
+                present.publisher.describe(&described.tracks);
                 let provenance = described.provenance.clone();
                 self.provenances
                     .change(self.stream.name(), present.mark, provenance);
@@ -406,15 +420,28 @@ impl Driver {
         };
         let is_keyframe = unit.keyframe && kind(&present.described, &unit) == Some(Kind::Video);
         if is_keyframe {
-            // The keyframe answers a pending request.
-            let _ = present.publisher.keyframe_wanted();
             let code = present.described.frame_code();
             self.provenances.set_code(self.stream.name(), code);
         }
         self.figures.count(&unit);
-        if let Err(error) = present.publisher.push(unit, Instant::now()) {
+        if let Err(error) = present.publisher.push(unit, is_keyframe) {
             self.fail_present(error.into());
         }
+    }
+
+    /// Tells the sources which layers are read here.
+    fn look_for_layers(&mut self, now: Instant) {
+        let Some(present) = &mut self.present else {
+            return;
+        };
+        let read = |track| self.stream.layers_read(track);
+        let wanted = self.carried.look(&present.described.tracks, read, now);
+        present.publisher.carry(&wanted);
+        self.wanted.send_if_modified(|known| {
+            let is_other = *known != wanted;
+            *known = wanted;
+            is_other
+        });
     }
 
     /// Passes requests for keyframes on, and looks after deadlines. Returns whether the pull is over.
@@ -444,6 +471,7 @@ impl Driver {
         if self.next.as_ref().is_some_and(|next| now >= next.due) {
             self.fail_next(PullFailure::Silent);
         }
+        self.look_for_layers(now);
         self.look_for_stall(now);
         self.look_for_silence(now);
         if self.stream.is_demanded() {
@@ -453,17 +481,6 @@ impl Driver {
         let since = *self.unneeded.get_or_insert(now);
         now.saturating_duration_since(since) >= self.linger
     }
-}
-
-/// Whether both descriptions are of a stream that the same process publishes under the same claim.
-fn is_same_claim(one: &Described, other: &Described) -> bool {
-    claim(one) == claim(other)
-}
-
-/// Returns the epoch and the process under which a stream is published.
-fn claim(described: &Described) -> (u64, u64) {
-    let provenance = &described.provenance;
-    (provenance.epoch, provenance.incarnation)
 }
 
 /// Whether a receiver can begin with `unit`: a keyframe of video, or anything if there is no video.
@@ -478,15 +495,4 @@ fn starts(described: &Described, unit: &MediaUnit) -> bool {
 
 fn kind(described: &Described, unit: &MediaUnit) -> Option<Kind> {
     Some(described.tracks.get(unit.track.get())?.kind())
-}
-
-fn publish(
-    stream: &Arc<Stream>,
-    described: &Described,
-) -> Result<Publisher, glassline_hub::PublishError> {
-    let note = SourceNote {
-        protocol: "pull",
-        left_out: Vec::new(),
-    };
-    stream.take_over(note, described.tracks.clone(), Instant::now())
 }

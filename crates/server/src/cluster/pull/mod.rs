@@ -7,7 +7,9 @@
 //!   ◄─ PullEvent                  over, and the one before it ends
 //! ```
 
+mod carried_layers;
 mod driver;
+mod layered_publisher;
 mod messenger;
 mod reception;
 mod sessions;

@@ -1,5 +1,6 @@
-//! One source of a pull: its catalog, and a task for each layer that reads units.
+//! One source of a pull: its catalog, and a task for each layer that is carried, which reads units.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,8 +10,8 @@ use glassline_quic::moq::{
     DrawnCode, KeyframeRequester, MESSAGES_VERSION, MessageOpener, NodeName, PATH_MAX, PeerClock,
     Provenance, ReadError, UnitBroadcastReader, UnitCatalog, UnitReader,
 };
-use tokio::sync::mpsc;
-use tokio::task::{JoinHandle, JoinSet};
+use tokio::sync::{mpsc, watch};
+use tokio::task::{AbortHandle, JoinHandle, JoinSet};
 
 use super::sessions::Sessions;
 use super::{PullFailure, PullSource};
@@ -47,6 +48,11 @@ pub(super) struct Described {
 }
 
 impl Described {
+    /// Returns the epoch and the process under which the stream is published.
+    pub(super) fn claim(&self) -> (u64, u64) {
+        (self.provenance.epoch, self.provenance.incarnation)
+    }
+
     /// Returns the number in the frames by this server's clock. `None` before the clocks of the servers
     /// were compared, too.
     pub(super) fn frame_code(&self) -> Option<FrameCode> {
@@ -69,11 +75,13 @@ pub(super) struct Reception {
 
 impl Reception {
     /// Begins to read the stream `name` from `source`. The servers `asking` ask, this one last.
+    /// `wanted`: the layers to carry; of a track without one, the base layer.
     pub(super) fn start(
         source: PullSource,
         name: String,
         asking: Vec<NodeName>,
         sessions: Arc<Sessions>,
+        wanted: watch::Receiver<Vec<TrackLayer>>,
     ) -> Self {
         let (out, arrivals) = mpsc::channel(WAITING);
         let reading = Reading {
@@ -81,6 +89,7 @@ impl Reception {
             name,
             asking,
             out: out.clone(),
+            wanted,
         };
         let task = tokio::spawn(async move {
             let over = match reading.run(&sessions).await {
@@ -114,11 +123,19 @@ struct Reading {
     name: String,
     asking: Vec<NodeName>,
     out: mpsc::Sender<Arrival>,
+    wanted: watch::Receiver<Vec<TrackLayer>>,
+}
+
+/// The tasks that read layers, each with its layer.
+#[derive(Debug, Default)]
+struct LayerReadings {
+    tasks: JoinSet<Result<(), PullFailure>>,
+    by_layer: HashMap<TrackLayer, AbortHandle>,
 }
 
 impl Reading {
     /// Reads the source until it ends.
-    async fn run(&self, sessions: &Sessions) -> Result<(), PullFailure> {
+    async fn run(mut self, sessions: &Sessions) -> Result<(), PullFailure> {
         let session = sessions.get(&self.source.address).await?;
         let attempt = sessions.attempt();
         let reader = session
@@ -130,34 +147,41 @@ impl Reading {
         }
     }
 
-    async fn follow(&self, mut reader: UnitBroadcastReader) -> Result<(), PullFailure> {
-        // Dropping the set ends all tasks.
-        let mut tasks = JoinSet::new();
-        let mut readers = Vec::new();
-        let mut before: Option<(Vec<Vec<String>>, Vec<KeyframeRequester>)> = None;
+    async fn follow(&mut self, mut reader: UnitBroadcastReader) -> Result<(), PullFailure> {
+        // Dropping the readings ends all tasks.
+        let mut readings = LayerReadings::default();
+        let mut present: Option<UnitCatalog> = None;
         loop {
             let catalog = tokio::select! {
                 catalog = reader.catalog() => catalog?,
-                Some(ended) = tasks.join_next() => match ended {
+                Some(ended) = readings.tasks.join_next() => match ended {
                     Ok(Err(failure)) => return Err(failure),
-                    // A track ends before its catalog or its broadcast does.
+                    // A track ends before its catalog or its broadcast does, or is carried no more.
                     _ => continue,
                 },
+                Ok(()) = self.wanted.changed(), if present.is_some() => {
+                    if let Some(catalog) = &present {
+                        self.read(&reader, catalog, &mut readings).await?;
+                    }
+                    continue;
+                }
             };
             let Some(catalog) = catalog else {
                 return Ok(());
             };
             self.check(&catalog.provenance)?;
-            let (is_new, keyframes) = match before.take() {
-                Some((layers, keyframes)) if layers == catalog.layers => (false, keyframes),
-                _ => {
-                    tasks = JoinSet::new();
-                    readers = read_all(&reader, &catalog).await?;
-                    let video = readers.iter().filter(|(kind, _)| *kind == Kind::Video);
-                    (true, video.map(|(_, units)| units.keyframes()).collect())
-                }
-            };
-            before = Some((catalog.layers, keyframes.clone()));
+            let is_new = present
+                .as_ref()
+                .is_none_or(|it| it.layers != catalog.layers);
+            if is_new {
+                readings = LayerReadings::default();
+            }
+            present = Some(catalog.clone());
+            let video = catalog.tracks.iter().zip(&catalog.layers);
+            let video = video.filter(|(track, _)| track.kind() == Kind::Video);
+            // The source requests keyframes of all layers that are carried.
+            let names = video.filter_map(|(_, names)| names.first());
+            let keyframes = names.map(|name| reader.keyframes_of(name)).collect();
             let knows_messages = catalog.messages == u64::from(MESSAGES_VERSION);
             let described = Arc::new(Described {
                 provenance: catalog.provenance,
@@ -174,10 +198,37 @@ impl Reading {
                 return Ok(());
             }
             // Only now, so that no unit comes before its tracks.
-            for (_, units) in readers.drain(..) {
-                tasks.spawn(forward(units, self.out.clone()));
+            if let Some(catalog) = &present {
+                self.read(&reader, catalog, &mut readings).await?;
             }
         }
+    }
+
+    /// Begins to read the layers that are wanted, and ends to read others.
+    async fn read(
+        &mut self,
+        reader: &UnitBroadcastReader,
+        catalog: &UnitCatalog,
+        readings: &mut LayerReadings,
+    ) -> Result<(), PullFailure> {
+        let wanted = layers_of(catalog, &self.wanted.borrow_and_update());
+        readings.by_layer.retain(|layer, task| {
+            let is_wanted = wanted.iter().any(|(wanted, _)| wanted == layer);
+            if !is_wanted {
+                task.abort();
+            }
+            is_wanted
+        });
+        for (layer, name) in wanted {
+            if readings.by_layer.contains_key(&layer) {
+                continue;
+            }
+            let kind = catalog.tracks[layer.track.get()].kind();
+            let units = reader.read(layer, kind, name, DEADLINE).await?;
+            let task = readings.tasks.spawn(forward(units, self.out.clone()));
+            readings.by_layer.insert(layer, task);
+        }
+        Ok(())
     }
 
     /// Checks that the stream is the expected one, and no circle of servers passes it on.
@@ -195,24 +246,21 @@ impl Reading {
     }
 }
 
-/// Subscribes to all layers of all tracks.
-async fn read_all(
-    reader: &UnitBroadcastReader,
-    catalog: &UnitCatalog,
-) -> Result<Vec<(Kind, UnitReader)>, PullFailure> {
-    let mut readers = Vec::new();
-    let tracks = catalog.tracks.iter().zip(&catalog.layers).enumerate();
-    for (index, (track, names)) in tracks {
-        for (layer, name) in names.iter().enumerate() {
-            let of = TrackLayer {
-                track: TrackIndex(index),
-                layer: LayerIndex(u8::try_from(layer).unwrap_or(u8::MAX)),
-            };
-            let units = reader.read(of, track.kind(), name, DEADLINE).await?;
-            readers.push((track.kind(), units));
+/// Returns the layers of a catalog that are `wanted`, with their names; of a track without one, the base layer.
+fn layers_of<'a>(catalog: &'a UnitCatalog, wanted: &[TrackLayer]) -> Vec<(TrackLayer, &'a String)> {
+    let mut layers = Vec::new();
+    for (track, names) in TrackIndex::enumerate(&catalog.layers) {
+        let named = names.iter().enumerate().map(|(layer, name)| {
+            let layer = LayerIndex(u8::try_from(layer).unwrap_or(u8::MAX));
+            (TrackLayer { track, layer }, name)
+        });
+        let before = layers.len();
+        layers.extend(named.clone().filter(|(layer, _)| wanted.contains(layer)));
+        if layers.len() == before {
+            layers.extend(named.take(1));
         }
     }
-    Ok(readers)
+    layers
 }
 
 /// Sends the units of one layer to the driver.

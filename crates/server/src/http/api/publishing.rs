@@ -306,7 +306,11 @@ fn figures(stream: &Arc<Stream>, now: Instant) -> Vec<(Track, LayerFigures)> {
 }
 
 /// Measures the encodings of a track that has several.
-pub(super) fn layers(stream: &Stream, track: TrackIndex, now: Instant) -> Vec<PublishedLayer> {
+pub(in crate::http) fn layers(
+    stream: &Stream,
+    track: TrackIndex,
+    now: Instant,
+) -> Vec<PublishedLayer> {
     let best = stream.preferred(track).layer;
     let tracks = stream.tracks();
     let named = tracks.get(track.get()).map_or(&[][..], |it| &it.layers);

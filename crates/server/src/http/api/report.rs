@@ -11,6 +11,7 @@ use serde::Serialize;
 
 use super::super::extract::Path;
 use super::super::problem::Problem;
+use super::super::session_layers::{SessionLayer, SessionLayers};
 use super::super::{body, resource};
 use crate::app::App;
 use crate::sessions::{ChangeError, SessionRecord};
@@ -40,6 +41,9 @@ pub(in crate::http) struct ReportAnswer {
     /// Layer of the video that the viewer gets by its path; absent for a stream with a single one.
     #[serde(skip_serializing_if = "Option::is_none")]
     layer: Option<LayerView>,
+    /// The layers among which the viewer can choose; absent where there is no choice.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    layers: Vec<SessionLayer>,
     /// Seconds after which the player should report again: 1, and up to 3 where many players report.
     report_every_s: u64,
 }
@@ -83,6 +87,7 @@ pub(in crate::http) async fn report(
     let answer = ReportAnswer {
         latency: figures,
         layer: app.latencies.layer(stream, viewer, now),
+        layers: SessionLayers::of(&app, &record, now).layers,
         report_every_s: app.latencies.report_interval_s(now),
     };
     // The session may have ended while its shard was asked; then nobody else removes what was

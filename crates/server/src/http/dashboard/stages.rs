@@ -14,6 +14,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use tokio::time::{MissedTickBehavior, interval};
 
+use super::super::api::publishing::{PublishedLayer, layers};
 use crate::app::App;
 
 /// Interval between two events.
@@ -33,6 +34,9 @@ pub(super) struct Second {
     /// Frames of the last second by stage, in the rows of the heat map from the bottom to the top;
     /// the last row holds what is longer than the last bound. Stages without frames are missing.
     heat: BTreeMap<&'static str, Vec<u64>>,
+    /// Encodings of the video that its publisher sends at the same time; absent for a single one.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    layers: Vec<PublishedLayer>,
 }
 
 /// A stream that a page shows.
@@ -89,6 +93,7 @@ impl Watch {
                 .latencies
                 .delays(self.stream.name(), &mut table, now),
             heat,
+            layers: layers(&self.stream, self.stream.latency_track(), now),
         }
     }
 }

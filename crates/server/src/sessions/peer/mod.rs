@@ -343,7 +343,7 @@ impl Peer {
         if let Some(report) = self.session.path_report() {
             viewer.path_shown = Some(now);
             let mut view = PathView::of(&report);
-            view.layer = viewer.layer_view(&self.stream, now);
+            view.layer = viewer.layer_view(&self.session, &self.stream, now);
             latencies.show_path(self.stream.name(), &self.id, view, now);
         }
     }

@@ -90,7 +90,12 @@ impl Viewer {
     }
 
     /// Returns the layer of `stream` that the viewer gets by its path, and why, as the API shows it.
-    pub(super) fn layer_view(&self, stream: &Stream, now: Instant) -> Option<LayerView> {
+    pub(super) fn layer_view(
+        &self,
+        session: &Session,
+        stream: &Stream,
+        now: Instant,
+    ) -> Option<LayerView> {
         let report = self.sender.layer_report()?;
         let tracks = stream.tracks();
         let layers = &tracks.get(report.layer.track.get())?.layers;
@@ -102,6 +107,7 @@ impl Viewer {
             estimate_bps: report.estimate.map(Bitrate::bps),
             reason: report.reason.to_string(),
             seconds: now.saturating_duration_since(report.since).as_secs(),
+            mid: session.senders()[report.sender.0].mid.clone(),
         })
     }
 
