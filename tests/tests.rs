@@ -46,6 +46,7 @@ mod hls;
 mod hls_page;
 mod http;
 mod https;
+mod ladder;
 mod logging;
 mod lost_servers;
 mod marionette;
@@ -140,6 +141,7 @@ fn main() -> ExitCode {
         odd_files::TESTS,
         recorded_files::TESTS,
         firewalls::TESTS,
+        ladder::TESTS,
         forged_packets::TESTS,
         recordings::TESTS,
         timeline::TESTS,

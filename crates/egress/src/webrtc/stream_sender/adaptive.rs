@@ -70,8 +70,9 @@ impl Adaptive {
         let best = stream.preferred(track.track);
         let tracks = stream.tracks();
         let layers = tracks.get(track.track.get()).map(|it| &it.layers[..]);
+        let layers = layers.unwrap_or_default();
         let before = std::mem::take(&mut self.rungs);
-        for (place, known) in layers.unwrap_or_default().iter().enumerate() {
+        for (place, known) in layers.iter().enumerate() {
             if known.other_codec.is_some() {
                 continue;
             }
@@ -95,6 +96,14 @@ impl Adaptive {
                 height: known.size.map(|(_, height)| u32::from(height)),
             });
         }
+        if layers.is_empty() {
+            // The stream has lost its layers.
+            self.rungs.push(Rung {
+                layer: LayerIndex::BASE,
+                rate: stream.figures(best, now).bitrate,
+                height: None,
+            });
+        }
         self.rungs.sort_by_key(|it| it.rate);
         let place = self.rungs.iter().position(|it| it.layer == best.layer);
         match place {
@@ -107,18 +116,22 @@ impl Adaptive {
 
 impl StreamSender {
     /// Begins to choose the video's layer by the path, if the stream has several and the session measures
-    /// the path.
-    pub(super) fn adapt(&mut self, session: &mut Session, stream: &Stream, now: Instant) {
+    /// the path. A stream may get layers while the viewer is connected.
+    pub fn adapt(&mut self, session: &mut Session, stream: &Stream, now: Instant) {
+        if !self.has_started || self.adaptive.is_some() {
+            return;
+        }
+        let coming = |it: &TrackSender| it.target().unwrap_or(it.source);
         let is_layered = |of: &TrackLayer| of.layer != LayerIndex::BASE && !self.fixed.contains(of);
         let mut tracks = self.tracks.iter();
-        let found = tracks.position(|it| it.kind() == Kind::Video && is_layered(&it.source));
-        let Some(place) = found.filter(|_| self.adaptive.is_none()) else {
+        let found = tracks.position(|it| it.kind() == Kind::Video && is_layered(&coming(it)));
+        let Some(place) = found else {
             return;
         };
         if !session.begin_congestion_control(now) {
             return;
         }
-        let track = self.tracks[place].source;
+        let track = coming(&self.tracks[place]);
         let mut adaptive = Adaptive {
             place,
             choice: LayerChoice::new(track.layer, now),
