@@ -63,7 +63,7 @@ impl Stream {
                 inner.request_rendition_keyframe(layer);
                 return;
             }
-            of_source = inner.ladder.asked(layer);
+            of_source = inner.made.ladder.asked(layer);
         }
         self.request_source_keyframe(of_source);
     }

@@ -162,18 +162,18 @@ impl Inner {
     /// Returns `tracks`, as their publisher describes them, with the rungs of the ladder. A ladder that
     /// differs from the one before begins anew.
     pub(super) fn with_rungs(&mut self, tracks: Arc<[Track]>) -> Arc<[Track]> {
-        let (layout, before) = (self.layout.number(), self.ladder.plan.take());
-        let plan = LadderPlan::of(self.ladder.wished(), &tracks, layout);
+        let (layout, before) = (self.layout.number(), self.made.ladder.plan.take());
+        let plan = LadderPlan::of(self.made.ladder.wished(), &tracks, layout);
         let is_same = before.as_deref() == plan.as_ref();
-        self.ladder.plan = match is_same {
+        self.made.ladder.plan = match is_same {
             true => before.clone(),
             false => plan.map(Arc::new),
         };
         if !is_same {
-            self.ladder.failure = None;
+            self.made.ladder.failure = None;
             self.drop_rungs();
         }
-        let Some(plan) = self.ladder.plan.clone() else {
+        let Some(plan) = self.made.ladder.plan.clone() else {
             if before.is_some() && self.subscribers.preference.clear() {
                 self.subscribers.wake_all();
             }
@@ -202,7 +202,7 @@ impl Inner {
                 layer: planned.layer,
             };
             let is_encoded = self.rendition(of).is_some_and(|it| it.is_present());
-            let paused = || match &self.ladder.failure {
+            let paused = || match &self.made.ladder.failure {
                 Some(why) => LayerAbsence::Failed(why.clone()),
                 None => LayerAbsence::Paused,
             };
@@ -253,7 +253,7 @@ impl Stream {
 
     fn change_ladder(&self, change: impl FnOnce(&mut StreamLadder) -> bool) {
         let mut inner = self.lock();
-        if !change(&mut inner.ladder) {
+        if !change(&mut inner.made.ladder) {
             return;
         }
         inner.describe_ladder();
@@ -265,7 +265,7 @@ impl Stream {
     /// stream's [watchers](Self::watch) are woken when receivers begin to read another layer.
     pub fn ladder_need(&self) -> Option<LadderNeed> {
         let inner = self.lock();
-        let plan = Arc::clone(inner.ladder.plan.as_ref()?);
+        let plan = Arc::clone(inner.made.ladder.plan.as_ref()?);
         let read = inner.subscribers.layers_read(plan.track);
         Some(LadderNeed { plan, read })
     }
@@ -273,8 +273,8 @@ impl Stream {
     /// States why the rungs of `plan` cannot be had; `None` once they can.
     pub fn set_ladder_failure(&self, plan: &Arc<LadderPlan>, failure: Option<String>) {
         let mut inner = self.lock();
-        if inner.ladder.is_present(plan) && inner.ladder.failure != failure {
-            inner.ladder.failure = failure;
+        if inner.made.ladder.is_present(plan) && inner.made.ladder.failure != failure {
+            inner.made.ladder.failure = failure;
             inner.describe_ladder();
         }
     }

@@ -103,9 +103,7 @@ struct Inner {
     layout: LayoutTracks,
     /// The rings of each track, by index: one for each layer.
     rings: Vec<Vec<Ring>>,
-    /// The layers that are made of tracks, or were.
-    renditions: Vec<Rendition>,
-    ladder: StreamLadder,
+    made: MadeLayers,
     timeline: Timeline,
     /// Number of publishers so far. A publisher that was replaced recognizes it by its number.
     publishers: u64,
@@ -130,6 +128,14 @@ struct Inner {
     /// The note of the present or latest source about itself.
     note: Option<Arc<SourceNote>>,
     announced: Announced,
+}
+
+/// The layers that this server makes of tracks.
+#[derive(Default)]
+struct MadeLayers {
+    /// Layers that have a publisher, or had one.
+    renditions: Vec<Rendition>,
+    ladder: StreamLadder,
 }
 
 /// How the hub lists a stream.
@@ -165,7 +171,7 @@ impl Inner {
     /// Empties all rings. The numbers of units and packets go on.
     fn drop_units(&mut self) {
         self.rings.iter_mut().flatten().for_each(Ring::clear);
-        self.renditions.iter_mut().for_each(Rendition::clear);
+        self.made.renditions.iter_mut().for_each(Rendition::clear);
     }
 }
 
@@ -180,8 +186,7 @@ impl Stream {
                 tracks: Arc::new([]),
                 layout: LayoutTracks::default(),
                 rings: Vec::new(),
-                renditions: Vec::new(),
-                ladder: StreamLadder::default(),
+                made: MadeLayers::default(),
                 timeline: Timeline::default(),
                 publishers: 0,
                 source: None,
@@ -440,7 +445,7 @@ impl Stream {
     /// them each.
     pub fn memory_bytes(&self) -> usize {
         let inner = self.lock();
-        let renditions = inner.renditions.iter().map(Rendition::ring);
+        let renditions = inner.made.renditions.iter().map(Rendition::ring);
         let rings = inner.rings.iter().flatten().chain(renditions);
         rings.map(Ring::bytes).sum()
     }

@@ -326,7 +326,7 @@ impl Stream {
         let ring = &mut inner.rings[unit.track][usize::from(unit.layer.0)];
         let unit = ring.push(unit, &self.limits);
         inner.subscribers.wake_readers(unit.track_layer());
-        if let Some(doubled) = inner.ladder.doubled(&unit) {
+        if let Some(doubled) = inner.made.ladder.doubled(&unit) {
             let of = doubled.track_layer();
             inner.rings[of.track][usize::from(of.layer.0)].push(doubled, &self.limits);
             inner.subscribers.wake_readers(of);
@@ -372,7 +372,7 @@ impl Stream {
         inner.failures += 1;
         inner.layout.begin_empty();
         inner.tracks = Vec::new().into();
-        inner.ladder = StreamLadder::default();
+        inner.made.ladder = StreamLadder::default();
         inner.drop_units();
         inner.state = State::Ended {
             detail: "the stream was deleted".to_owned(),

@@ -48,29 +48,29 @@ impl Rendition {
 impl Inner {
     /// Returns whether layer `of` is one that is made.
     pub(super) fn is_rendition(&self, of: TrackLayer) -> bool {
-        of.layer == LayerIndex::TRANSCODED || self.ladder.has(of)
+        of.layer == LayerIndex::TRANSCODED || self.made.ladder.has(of)
     }
 
     /// Returns the rendition that is layer `of`, if there is or was one.
     pub(super) fn rendition(&self, of: TrackLayer) -> Option<&Rendition> {
-        self.renditions.iter().find(|it| it.of == of)
+        self.made.renditions.iter().find(|it| it.of == of)
     }
 
     /// Returns the rendition that is layer `of`, which is made if there is none; `None` if the stream has
     /// no such track.
     fn rendition_mut(&mut self, of: TrackLayer) -> Option<&mut Rendition> {
         self.rings.get(of.track.get())?;
-        let found = self.renditions.iter().position(|it| it.of == of);
+        let found = self.made.renditions.iter().position(|it| it.of == of);
         let index = found.unwrap_or_else(|| {
-            self.renditions.push(Rendition {
+            self.made.renditions.push(Rendition {
                 of,
                 ring: Ring::default(),
                 keyframe_wanted: false,
                 is_present: false,
             });
-            self.renditions.len() - 1
+            self.made.renditions.len() - 1
         });
-        self.renditions.get_mut(index)
+        self.made.renditions.get_mut(index)
     }
 
     /// Requests a keyframe from the transcoder of layer `of`.
@@ -82,7 +82,7 @@ impl Inner {
 
     /// Drops the units of all rungs.
     pub(super) fn drop_rungs(&mut self) {
-        let rungs = self.renditions.iter_mut();
+        let rungs = self.made.renditions.iter_mut();
         let rungs = rungs.filter(|it| it.of.layer != LayerIndex::TRANSCODED);
         for rung in rungs {
             rung.clear();
@@ -176,7 +176,7 @@ impl RenditionPublisher {
     }
 
     fn is_valid(&self, inner: &Inner) -> bool {
-        let is_planned = |plan: &Arc<LadderPlan>| inner.ladder.is_present(plan);
+        let is_planned = |plan: &Arc<LadderPlan>| inner.made.ladder.is_present(plan);
         inner.layout.number() == self.layout && self.plan.as_ref().is_none_or(is_planned)
     }
 }

@@ -13,7 +13,7 @@ use tokio::sync::watch;
 use super::aac::{self, AacMaker};
 use super::audience::Viewers;
 use super::rendition::Rendition;
-use super::rungs::{WantedRungs, rungs};
+use super::rungs::{Rung, WantedRungs, rungs};
 use crate::config::Hls as Settings;
 
 /// A stream with its renditions, as requests see it.
@@ -74,7 +74,7 @@ impl Broadcast {
             self.wants_aac.store(true, Ordering::Relaxed);
         }
         let tracks = self.stream.tracks();
-        if let Some(rung) = rungs(&tracks).find(|it| it.name() == name) {
+        if let Some(rung) = rungs(&tracks).find(|it| rung_name(it) == name) {
             self.rungs.note(rung.layer, Instant::now());
         }
     }
@@ -190,7 +190,7 @@ impl Broadcast {
         let tracks = self.stream.tracks();
         let is_there = |uri: &String, list: &[Variant]| list.iter().any(|it| it.uri == *uri);
         for rung in rungs(&tracks) {
-            let uri = uri(&rung.name());
+            let uri = uri(&rung_name(&rung));
             if !playlist.video.is_empty() && !is_there(&uri, &playlist.video) {
                 let frame_rate = playlist.video.first().and_then(|it| it.frame_rate);
                 playlist.video.push(rung.variant(uri, frame_rate));
@@ -244,6 +244,11 @@ pub(super) fn rendition_name(kind: Kind, track: TrackIndex, layer: LayerIndex) -
         aac::LAYER => format!("{kind}{track}{AAC_SUFFIX}"),
         LayerIndex(layer) => format!("{kind}{track}-{layer}"),
     }
+}
+
+/// Returns the name of the playlist of a rung.
+fn rung_name(rung: &Rung<'_>) -> String {
+    rendition_name(Kind::Video, rung.layer.track, rung.layer.layer)
 }
 
 /// Returns audio in AAC as it will be, once somebody asks for it.

@@ -6,9 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use glassline_hls::{SegmentRate, Variant};
-use glassline_media::{Bitrate, Kind, Layer, LayerIndex, Track, TrackIndex, TrackLayer};
-
-use super::broadcast::rendition_name;
+use glassline_media::{Bitrate, Layer, LayerIndex, Track, TrackIndex, TrackLayer};
 
 /// Constrained Baseline at a level that has room for every rung.
 const CODEC: &str = "avc1.42c028";
@@ -36,11 +34,6 @@ pub(super) fn rungs(tracks: &[Track]) -> impl Iterator<Item = Rung<'_>> {
 }
 
 impl Rung<'_> {
-    /// Returns the name of the playlist.
-    pub(super) fn name(&self) -> String {
-        rendition_name(Kind::Video, self.layer.track, self.layer.layer)
-    }
-
     /// Returns the rung as it will be, once somebody asks for it.
     pub(super) fn variant(&self, uri: String, frame_rate: Option<f64>) -> Variant {
         let bps = self.described.bitrate.map_or(0, Bitrate::bps);
@@ -103,7 +96,8 @@ mod tests {
         let tracks = [Track::audio(Codec::Opus, 2), track];
         let announced: Vec<_> = rungs(&tracks).collect();
         assert_eq!(announced.len(), 1, "neither the source's nor a failed one");
-        assert_eq!(announced[0].name(), "video1-2");
+        let TrackLayer { track, layer } = announced[0].layer;
+        assert_eq!((track, layer), (TrackIndex(1), LayerIndex(2)));
         let variant = announced[0].variant("v.m3u8".to_owned(), Some(30.0));
         assert_eq!(
             (variant.rate.average, variant.size),

@@ -6,7 +6,7 @@ use glassline_media::{Bitrate, Codec, MediaTime};
 use openh264::formats::YUVSource;
 
 use super::encoder::Encoder;
-use super::scale::{ScaledPicture, Scaler};
+use super::scale::{ScaledFrame, Scaler};
 use super::{PIXELS_MAX, RungTarget, VideoError, VideoFrame};
 use crate::FrameSize;
 use crate::transcoder::Counts;
@@ -162,7 +162,7 @@ impl FrameEncoder {
                 // A rung is no larger than the source.
                 (Some(to), _) if to.width > width || to.height > height => continue,
                 (Some(to), Some(larger)) => {
-                    output.scale(larger.picture(), to);
+                    output.scale(larger.frame(), to);
                     output.encode_scaled(time, rates)
                 }
                 (Some(to), None) => {
@@ -235,19 +235,19 @@ impl Output {
         let Some(scaler) = self.scaler.take() else {
             return Ok(None);
         };
-        let picture: &ScaledPicture = scaler.picture();
-        let coded = self.encode(picture, time, rates);
+        let frame: &ScaledFrame = scaler.frame();
+        let coded = self.encode(frame, time, rates);
         self.scaler = Some(scaler);
         coded
     }
 
     fn encode(
         &mut self,
-        picture: &impl YUVSource,
+        frame: &impl YUVSource,
         time: MediaTime,
         rates: Rates,
     ) -> Result<Option<(Vec<u8>, bool)>, VideoError> {
-        let (width, height) = picture.dimensions();
+        let (width, height) = frame.dimensions();
         let size = FrameSize::new(width, height);
         let was_wrong = self
             .guessed_rate
@@ -274,7 +274,7 @@ impl Output {
         if is_due && std::mem::take(&mut self.is_keyframe_wanted) {
             encoder.request_keyframe();
         }
-        let coded = encoder.encode(picture, time).map_err(VideoError::Encoder)?;
+        let coded = encoder.encode(frame, time).map_err(VideoError::Encoder)?;
         if coded.as_ref().is_some_and(|(_, keyframe)| *keyframe) {
             self.keyframe = Some(time);
         }

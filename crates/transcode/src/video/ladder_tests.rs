@@ -60,8 +60,8 @@ fn film(frames: i64) -> Vec<(Vec<u8>, MediaTime, bool)> {
         Encoder::new(SOURCE, FPS as f64, Bitrate::from_bps(2_500_000)).expect("an encoder");
     let frames = (0..frames).filter_map(|number| {
         let time = MediaTime::from_nanos(number * 1_000_000_000 / FPS);
-        let picture = Moving::new(SOURCE, usize::try_from(number).expect("small"));
-        let (data, keyframe) = encoder.encode(&picture, time).expect("encoded")?;
+        let frame = Moving::new(SOURCE, usize::try_from(number).expect("small"));
+        let (data, keyframe) = encoder.encode(&frame, time).expect("encoded")?;
         Some((data, time, keyframe))
     });
     frames.collect()

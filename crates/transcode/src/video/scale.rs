@@ -15,11 +15,11 @@ const WEIGHTS: usize = 256;
 pub(super) struct Scaler {
     luminance: PlaneScaler,
     chrominance: PlaneScaler,
-    picture: ScaledPicture,
+    frame: ScaledFrame,
 }
 
 /// A picture of 8 bits and 4:2:0 in memory of its own.
-pub(super) struct ScaledPicture {
+pub(super) struct ScaledFrame {
     size: FrameSize,
     planes: [Vec<u8>; 3],
 }
@@ -49,7 +49,7 @@ impl Scaler {
         Self {
             luminance: PlaneScaler::new(from, to),
             chrominance: PlaneScaler::new(half_from, half_to),
-            picture: ScaledPicture {
+            frame: ScaledFrame {
                 size: to,
                 planes: [plane(to), plane(half_to), plane(half_to)],
             },
@@ -65,19 +65,19 @@ impl Scaler {
     /// Makes the picture of `source`, which has the size that was prepared for.
     pub(super) fn scale(&mut self, source: &impl YUVSource) {
         let (stride, u_stride, v_stride) = source.strides();
-        let [y, u, v] = &mut self.picture.planes;
+        let [y, u, v] = &mut self.frame.planes;
         self.luminance.scale(source.y(), stride, y);
         self.chrominance.scale(source.u(), u_stride, u);
         self.chrominance.scale(source.v(), v_stride, v);
     }
 
     /// Returns the picture that was made last.
-    pub(super) const fn picture(&self) -> &ScaledPicture {
-        &self.picture
+    pub(super) const fn frame(&self) -> &ScaledFrame {
+        &self.frame
     }
 }
 
-impl YUVSource for ScaledPicture {
+impl YUVSource for ScaledFrame {
     fn dimensions(&self) -> (usize, usize) {
         (self.size.width, self.size.height)
     }
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_smaller_picture_has_the_brightness_of_the_larger_one_in_each_place() {
+    fn a_smaller_frame_has_the_brightness_of_the_larger_one_in_each_place() {
         let from = FrameSize::new(192, 108);
         for to in [
             FrameSize::new(128, 72),
@@ -227,14 +227,14 @@ mod tests {
             let mut scaler = Scaler::new(from, to);
             assert!(scaler.takes(from) && !scaler.takes(FrameSize::new(192, 106)));
             scaler.scale(&Rising::new(from, 200));
-            let picture = scaler.picture();
-            assert_eq!(picture.dimensions(), (to.width, to.height));
-            for (place, sample) in picture.y().iter().enumerate() {
+            let frame = scaler.frame();
+            assert_eq!(frame.dimensions(), (to.width, to.height));
+            for (place, sample) in frame.y().iter().enumerate() {
                 let middle = (place % to.width * 2 + 1) * 200 / (to.width * 2);
                 let apart = middle.abs_diff(usize::from(*sample));
                 assert!(apart <= 2, "{to:?} at {place}: {sample}, not {middle}");
             }
-            let [u, v] = [picture.u(), picture.v()];
+            let [u, v] = [frame.u(), frame.v()];
             assert!(u.iter().chain(v).all(|it| *it == 77), "{to:?}");
         }
     }
