@@ -7,8 +7,8 @@ use libtest_mimic::Failed;
 use crate::browser::PATIENCE;
 use crate::coturn::Coturn;
 use crate::http;
-use crate::namespace::{self, HERE, NEIGHBOR, Neighbor, drop_udp};
-use crate::peers::{self, Peer, Test};
+use crate::namespace::{self, HERE, Neighbor, browser_of, drop_udp};
+use crate::peers::{Peer, Test};
 use crate::server::Server;
 use crate::webdriver::Browser;
 
@@ -127,14 +127,6 @@ fn a_firewall_that_drops_udp_is_passed() -> Result<(), Failed> {
         }
     }
     Ok(())
-}
-
-/// Starts a browser in the neighbor's namespace.
-fn browser_of(neighbor: &Neighbor) -> Result<Browser, String> {
-    let mut driver = neighbor.command(peers::chromedriver()?);
-    // The tests are not on the driver's own machine.
-    driver.args(["--allowed-ips=", "--allowed-origins=*"]);
-    Browser::start_driver(driver, NEIGHBOR, &[])
 }
 
 /// The page comes by one interface, while the default route leads into a tunnel that ends nowhere: a

@@ -15,6 +15,7 @@ use libtest_mimic::Failed;
 
 use crate::peers;
 use crate::process::Running;
+use crate::webdriver::Browser;
 
 /// Environment variable that marks the run inside the namespace.
 const INSIDE: &str = "GLASSLINE_TEST_NAMESPACE";
@@ -126,4 +127,12 @@ pub(crate) fn drop_udp(port: Option<u16>) -> Result<(), String> {
     ip(&format!(
         "rule add pref 10 iif {INTERFACE} ipproto udp{port} blackhole"
     ))
+}
+
+/// Starts a browser in the neighbor's namespace.
+pub(crate) fn browser_of(neighbor: &Neighbor) -> Result<Browser, String> {
+    let mut driver = neighbor.command(peers::chromedriver()?);
+    // The tests are not on the driver's own machine.
+    driver.args(["--allowed-ips=", "--allowed-origins=*"]);
+    Browser::start_driver(driver, NEIGHBOR, &[])
 }

@@ -47,6 +47,7 @@ mod hls;
 mod hls_page;
 mod http;
 mod https;
+mod ladder;
 mod logging;
 mod lost_servers;
 mod marionette;
@@ -143,6 +144,7 @@ fn main() -> ExitCode {
         odd_files::TESTS,
         recorded_files::TESTS,
         firewalls::TESTS,
+        ladder::TESTS,
         forged_packets::TESTS,
         recordings::TESTS,
         timeline::TESTS,

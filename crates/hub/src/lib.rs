@@ -88,6 +88,7 @@
 mod error;
 mod events;
 mod keyframe_size;
+mod ladder;
 mod layout;
 mod name;
 mod publisher;
@@ -107,14 +108,15 @@ pub use events::{
     Incarnation, SourceNumber, StreamChange, StreamEvent, StreamEvents, StreamSummary, StreamTable,
 };
 pub use keyframe_size::KeyframeSize;
+pub use ladder::{Ladder, LadderError, LadderRung};
 pub use layout::TrackLayout;
 pub use name::{CHECK_PREFIX, NameError, StreamName};
 pub use publisher::Publisher;
 pub use ring::{LayerFigures, TemporalRates};
 pub use stream::{
-    Demand, LayerWish, LayerWishError, LayersRead, NoSuchLayer, PartingKeyframe, Prospect,
-    RenditionPublisher, SourceNote, State, Status, Stream, StreamLifetime, Subscription, Totals,
-    ViewerToken, WantedKeyframes,
+    Demand, LadderNeed, LadderPlan, LayerWish, LayerWishError, LayersRead, NoSuchLayer,
+    PartingKeyframe, PlannedRung, Prospect, RenditionPublisher, SourceNote, State, Status, Stream,
+    StreamLifetime, Subscription, Totals, ViewerToken, WantedKeyframes,
 };
 pub use transcode::Transcode;
 pub use wake::Wake;
@@ -159,6 +161,8 @@ impl Default for Limits {
 #[derive(Debug)]
 pub struct Hub {
     limits: RwLock<Limits>,
+    /// The ladder of streams whose source chooses none.
+    ladder: RwLock<Ladder>,
     streams: RwLock<BTreeMap<StreamName, Arc<Stream>>>,
     events: EventQueues,
 }
@@ -168,6 +172,7 @@ impl Hub {
     pub fn new(limits: Limits) -> Self {
         Self {
             limits: RwLock::new(limits),
+            ladder: RwLock::default(),
             streams: RwLock::default(),
             events: EventQueues::default(),
         }
@@ -182,6 +187,18 @@ impl Hub {
     /// [`Limits::streams`] stay.
     pub fn set_limits(&self, limits: Limits) {
         *self.limits.write().unwrap_or_else(PoisonError::into_inner) = limits;
+    }
+
+    /// Sets the ladder of the streams whose source chooses none, those that exist included.
+    pub fn set_ladder(&self, ladder: Ladder) {
+        *self.ladder.write().unwrap_or_else(PoisonError::into_inner) = ladder;
+        for stream in self.streams() {
+            stream.set_general_ladder(ladder);
+        }
+    }
+
+    fn ladder(&self) -> Ladder {
+        *self.ladder.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the stream called `name`, if there is one.
@@ -267,6 +284,7 @@ impl Hub {
         }
         self.has_room(streams.len())?;
         let stream = Stream::admitted(name.clone(), self.limits(), self.events.clone());
+        stream.set_general_ladder(self.ladder());
         prepare(&stream);
         let stream = Arc::new(stream);
         streams.insert(name, Arc::clone(&stream));
@@ -325,6 +343,7 @@ impl Hub {
     pub fn unlisted(&self, name: StreamName) -> Arc<Stream> {
         let stream = Stream::admitted(name, self.limits(), self.events.clone());
         stream.set_lifetime(StreamLifetime::Configured);
+        stream.set_general_ladder(self.ladder());
         Arc::new(stream)
     }
 
@@ -344,6 +363,7 @@ impl Hub {
             };
         }
         self.has_room(streams.len())?;
+        stream.set_general_ladder(self.ladder());
         streams.insert(stream.name().clone(), Arc::clone(stream));
         stream.set_listed(true);
         Ok(())

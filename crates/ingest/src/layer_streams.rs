@@ -263,7 +263,7 @@ fn describe(tracks: &[Track], layer: TrackLayer) -> Option<Vec<Track>> {
             video: VideoParameters {
                 width: width.into(),
                 height: height.into(),
-                reordered: video.video.reordered,
+                reordered: video.video.reordered && !encoding.is_made_here,
                 ..VideoParameters::default()
             },
             format_parameters: String::new(),

@@ -303,6 +303,7 @@ impl Sources {
         })?;
         stream.set_only_source(spec.input.only_source());
         stream.set_transcode(spec.input.transcode());
+        stream.set_ladder(spec.input.ladder());
         let (end, until) = self.ending();
         let mut running = RunningSource {
             away: away.as_ref().map(|it| it.away.clone()),

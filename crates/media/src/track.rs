@@ -60,6 +60,8 @@ pub struct Layer {
     /// Description of a layer in another codec than its track's: receivers that negotiated this codec
     /// get the layer in place of the track. `None` for layers in the codec of the track.
     pub other_codec: Option<Box<Track>>,
+    /// Whether this server encodes the layer from the track's only encoding, while somebody reads it.
+    pub is_made_here: bool,
 }
 
 /// The reason why no frames of a layer come.
@@ -146,6 +148,15 @@ impl Track {
     /// Number of layers that are published: the base layer, and each encoding of a track with several.
     pub fn layer_count(&self) -> usize {
         self.layers.len() + 1
+    }
+
+    /// Returns the track as its source publishes it, without the layers of a ladder.
+    #[must_use]
+    pub fn as_published(&self) -> Self {
+        match self.layers.iter().any(|it| it.is_made_here) {
+            true => self.clone().with_layers(Vec::new()),
+            false => self.clone(),
+        }
     }
 
     /// Returns the media type of the track.

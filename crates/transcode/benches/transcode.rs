@@ -1,4 +1,4 @@
-//! Share of a core that the transcoding of one stream takes, and time for one snapshot.
+//! Share of a core that the transcoding of one stream and its ladder take, and time for one snapshot.
 //!
 //! `cargo bench -p glassline-transcode --bench transcode [-- FILE]`; each row is a minute of a tone in
 //! the frames of `testdata`, again and again, or the first keyframe of FILE (of the demo) as an image.
@@ -8,9 +8,12 @@
 mod figure;
 
 use glassline_demux as demux;
-use glassline_media::{Codec, MediaTime, Track};
+use glassline_media::{Bitrate, Codec, MediaTime, Track};
 use glassline_net::thread_cpu;
-use glassline_transcode::{AudioSource, AudioTranscoder, Settings, SizeLimit, Still};
+use glassline_transcode::{
+    AccessUnit, AudioSource, AudioTranscoder, FrameSize, RungTarget, Settings, SizeLimit, Still,
+    VideoTranscoder,
+};
 
 const SECONDS: f64 = 60.0;
 
@@ -45,6 +48,50 @@ fn main() {
     let demo = concat!(env!("CARGO_MANIFEST_DIR"), "/../../assets/demo.h264");
     let file = words.find(|word| !word.starts_with("--"));
     stills(file.as_deref().unwrap_or(demo));
+    ladders(file.as_deref().unwrap_or(demo));
+}
+
+/// Prints what ladders below `file` take: one decoder, and an encoder for each rung.
+fn ladders(file: &str) {
+    println!(
+        "\n{:<28} {:>14} {:>12}",
+        "ladder", "ms per frame", "of a core"
+    );
+    let rung = |width, height, kbps: u64| RungTarget {
+        size: FrameSize::new(width, height),
+        bitrate: Bitrate::from_bps(kbps * 1_000),
+    };
+    let (hd, sd) = (rung(1280, 720, 2_000), rung(640, 360, 500));
+    for (name, rungs) in [
+        ("decoding alone", &[][..]),
+        ("360p", &[sd]),
+        ("720p", &[hd]),
+        ("720p and 360p", &[hd, sd]),
+    ] {
+        let options = demux::Options {
+            once: true,
+            ..demux::Options::default()
+        };
+        let mut film = demux::open(&[file.into()], &options).expect("a file");
+        let mut transcoder = VideoTranscoder::of_ladder(rungs);
+        (0..rungs.len()).for_each(|place| transcoder.set_active(place, true));
+        let (mut out, mut frames, mut end) = (Vec::new(), 0, MediaTime::ZERO);
+        let before = thread_cpu();
+        while let Some(frame) = film.next_frame().expect("good") {
+            let unit = AccessUnit {
+                data: &frame.data,
+                time: frame.time,
+                keyframe: frame.keyframe,
+            };
+            transcoder.push(unit, true, &mut out).expect("decoded");
+            out.clear();
+            (frames, end) = (frames + 1, frame.time + frame.duration);
+        }
+        let cpu = (thread_cpu() - before).as_secs_f64();
+        let share = cpu / end.saturating_since(MediaTime::ZERO).as_secs_f64() * 100.0;
+        let each = cpu * 1e3 / f64::from(frames);
+        println!("{name:<28} {each:>14.2} {share:>10.1} %");
+    }
 }
 
 /// Prints what images of the first keyframe of `file` take.

@@ -15,7 +15,7 @@
 //!   at that media time in Opus, even if the source's sampling clock runs fast or slow against its
 //!   timestamps, if frames are lost, or if the timestamps jump.
 //! - [`VideoSource`] and [`VideoTranscoder`] are the same for H.264 with B-frames, which OpenH264
-//!   decodes and encodes again.
+//!   decodes and encodes again, in smaller sizes if a ladder is wished for.
 //! - [`VoiceTranscoder`] makes a voice in Opus or G.711 into AAC or G.711 for the loudspeaker of a
 //!   camera, with [`AacEncoder`].
 //! - [`Still`] is one keyframe as a JPEG image.
@@ -71,8 +71,8 @@ pub use still::{
 };
 pub use transcoder::{AudioTranscoder, Counts, FrameError, Trouble};
 pub use video::{
-    AccessUnit, PIXELS_MAX, ProgramTranscoder, UntranscodableVideo, VideoError, VideoFrame,
-    VideoSource, VideoTranscoder,
+    AccessUnit, PIXELS_MAX, ProgramTranscoder, RungTarget, UntranscodableVideo, VideoError,
+    VideoFrame, VideoSource, VideoTranscoder,
 };
 pub use voice::{VoiceError, VoiceFrame, VoiceTarget, VoiceTranscoder};
 

@@ -21,7 +21,7 @@ pub(crate) fn run(bytes: &[u8]) {
         };
         let encodes = flags & 2 == 0;
         if flags & 4 != 0 {
-            transcoder.request_keyframe();
+            transcoder.request_keyframe(0);
         }
         if flags & 8 != 0 {
             transcoder.leave_out();

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use glassline_media::LayerIndex;
+use glassline_media::{LayerIndex, TrackLayer};
 
 use super::Stream;
 
@@ -47,7 +47,28 @@ impl KeyframeWishes {
 }
 
 impl Stream {
-    pub(super) fn request_source_keyframe(&self, layer: LayerIndex) {
+    /// Requests a keyframe of the base layer from the source; a source that cannot produce one ignores
+    /// the request.
+    pub fn request_keyframe(&self) {
+        self.request_source_keyframe(LayerIndex::BASE);
+    }
+
+    /// Requests a keyframe of a track's layer: from the transcoder if the layer is made here, else
+    /// from the source.
+    pub fn request_keyframe_of(&self, layer: TrackLayer) {
+        let mut of_source = layer.layer;
+        if of_source != LayerIndex::BASE {
+            let mut inner = self.lock();
+            if inner.is_rendition(layer) {
+                inner.request_rendition_keyframe(layer);
+                return;
+            }
+            of_source = inner.made.ladder.asked(layer);
+        }
+        self.request_source_keyframe(of_source);
+    }
+
+    fn request_source_keyframe(&self, layer: LayerIndex) {
         if self.keyframe_wishes.add(layer) {
             self.source_watchers.wake();
         }

@@ -1,6 +1,7 @@
 //! One stream of the hub: tracks, rings of units, timeline, state, and its subscribers.
 mod demand;
 mod keyframe_wishes;
+mod ladder;
 mod layer_wish;
 mod layers;
 mod only_source;
@@ -21,9 +22,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use glassline_media::{
-    Bitrate, Kind, LayerIndex, MediaUnit, Stage, StageTable, Track, TrackIndex, TrackLayer,
-};
+use glassline_media::{Bitrate, Kind, MediaUnit, Stage, StageTable, Track, TrackIndex, TrackLayer};
 
 use crate::events::{EventQueues, Incarnation, StreamChange};
 use crate::keyframe_size::KeyframeSize;
@@ -37,6 +36,8 @@ use crate::{Limits, StreamName};
 pub use demand::Demand;
 use keyframe_wishes::KeyframeWishes;
 pub use keyframe_wishes::WantedKeyframes;
+use ladder::StreamLadder;
+pub use ladder::{LadderNeed, LadderPlan, PlannedRung};
 pub use layer_wish::{LayerWish, LayerWishError, NoSuchLayer};
 pub use layers::LayersRead;
 pub(crate) use publishing::Begin;
@@ -102,8 +103,7 @@ struct Inner {
     layout: LayoutTracks,
     /// The rings of each track, by index: one for each layer.
     rings: Vec<Vec<Ring>>,
-    /// The transcoded layers of tracks that have one, or had one.
-    renditions: Vec<Rendition>,
+    made: MadeLayers,
     timeline: Timeline,
     /// Number of publishers so far. A publisher that was replaced recognizes it by its number.
     publishers: u64,
@@ -130,6 +130,14 @@ struct Inner {
     announced: Announced,
 }
 
+/// The layers that this server makes of tracks.
+#[derive(Default)]
+struct MadeLayers {
+    /// Layers that have a publisher, or had one.
+    renditions: Vec<Rendition>,
+    ladder: StreamLadder,
+}
+
 /// How the hub lists a stream.
 #[derive(Debug, Default)]
 struct Listing {
@@ -153,17 +161,17 @@ impl Inner {
         }
     }
 
-    fn ring(&self, TrackLayer { track, layer }: TrackLayer) -> Option<&Ring> {
-        if layer == LayerIndex::TRANSCODED {
-            return self.rendition(track).map(Rendition::ring);
+    fn ring(&self, of: TrackLayer) -> Option<&Ring> {
+        if self.is_rendition(of) {
+            return self.rendition(of).map(Rendition::ring);
         }
-        self.rings.get(track.get())?.get(usize::from(layer.0))
+        self.rings.get(of.track.get())?.get(usize::from(of.layer.0))
     }
 
     /// Empties all rings. The numbers of units and packets go on.
     fn drop_units(&mut self) {
         self.rings.iter_mut().flatten().for_each(Ring::clear);
-        self.renditions.iter_mut().for_each(Rendition::clear);
+        self.made.renditions.iter_mut().for_each(Rendition::clear);
     }
 }
 
@@ -178,7 +186,7 @@ impl Stream {
                 tracks: Arc::new([]),
                 layout: LayoutTracks::default(),
                 rings: Vec::new(),
-                renditions: Vec::new(),
+                made: MadeLayers::default(),
                 timeline: Timeline::default(),
                 publishers: 0,
                 source: None,
@@ -420,21 +428,6 @@ impl Stream {
         self.lock().ring(layer.into())?.find(number)
     }
 
-    /// Requests a keyframe of the base layer from the source; a source that cannot produce one ignores
-    /// the request.
-    pub fn request_keyframe(&self) {
-        self.request_source_keyframe(LayerIndex::BASE);
-    }
-
-    /// Requests a keyframe of a track's layer: from the transcoder if the layer is transcoded, else
-    /// from the source.
-    pub fn request_keyframe_of(&self, layer: TrackLayer) {
-        match layer.layer {
-            LayerIndex::TRANSCODED => self.lock().request_rendition_keyframe(layer.track),
-            of_source => self.request_source_keyframe(of_source),
-        }
-    }
-
     /// Counts one more viewer for as long as the token lives.
     pub fn add_viewer(self: &Arc<Self>) -> ViewerToken {
         if self.viewers.fetch_add(1, Ordering::Relaxed) == 0 {
@@ -452,7 +445,7 @@ impl Stream {
     /// them each.
     pub fn memory_bytes(&self) -> usize {
         let inner = self.lock();
-        let renditions = inner.renditions.iter().map(Rendition::ring);
+        let renditions = inner.made.renditions.iter().map(Rendition::ring);
         let rings = inner.rings.iter().flatten().chain(renditions);
         rings.map(Ring::bytes).sum()
     }

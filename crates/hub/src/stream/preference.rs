@@ -27,7 +27,8 @@ impl Preference {
         is_changed
     }
 
-    fn set(&mut self, layer: TrackLayer) -> bool {
+    /// Sets the best encoding of a track. Returns whether that changes anything.
+    pub(super) fn set(&mut self, layer: TrackLayer) -> bool {
         let known = self.best.iter_mut().find(|it| it.track == layer.track);
         match known {
             Some(known) if *known == layer => return false,

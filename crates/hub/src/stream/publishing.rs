@@ -6,7 +6,9 @@ use std::time::{Duration, Instant};
 
 use glassline_media::{Kind, LayerIndex, MediaUnit, Stage, Track, TrackIndex};
 
-use super::{Inner, Prospect, SourceNote, State, Stream, WantedKeyframes, latency_track};
+use super::{
+    Inner, Prospect, SourceNote, State, Stream, StreamLadder, WantedKeyframes, latency_track,
+};
 use crate::error::PublishError;
 use crate::events::{SourceNumber, StreamChange};
 use crate::layout::first_changed;
@@ -94,14 +96,15 @@ impl Inner {
             // Receivers of the old tracks end now, and not only with the first new unit.
             self.subscribers.wake_all();
         }
+        if self.subscribers.preference.clear() {
+            self.subscribers.wake_all();
+        }
+        let tracks = self.with_rungs(tracks);
         self.make_rings(&tracks);
         let rings = self.rings.iter_mut().flatten();
         rings.for_each(Ring::begin_source);
         self.tracks = tracks;
         self.timeline.begin_source();
-        if self.subscribers.preference.clear() {
-            self.subscribers.wake_all();
-        }
         is_new.then(|| StreamChange::Layout(self.layout.number()))
     }
 
@@ -233,9 +236,10 @@ impl Stream {
             source.tracks = tracks.into();
         }
         if is_present {
-            inner.make_rings(tracks);
-            inner.drop_absent_layers(tracks);
-            inner.tracks = tracks.into();
+            let tracks = inner.with_rungs(tracks.into());
+            inner.make_rings(&tracks);
+            inner.drop_absent_layers(&tracks);
+            inner.tracks = tracks;
             inner.subscribers.wake_all();
         }
         Ok(())
@@ -322,6 +326,11 @@ impl Stream {
         let ring = &mut inner.rings[unit.track][usize::from(unit.layer.0)];
         let unit = ring.push(unit, &self.limits);
         inner.subscribers.wake_readers(unit.track_layer());
+        if let Some(doubled) = inner.made.ladder.doubled(&unit) {
+            let of = doubled.track_layer();
+            inner.rings[of.track][usize::from(of.layer.0)].push(doubled, &self.limits);
+            inner.subscribers.wake_readers(of);
+        }
         Ok(unit)
     }
 
@@ -363,6 +372,7 @@ impl Stream {
         inner.failures += 1;
         inner.layout.begin_empty();
         inner.tracks = Vec::new().into();
+        inner.made.ladder = StreamLadder::default();
         inner.drop_units();
         inner.state = State::Ended {
             detail: "the stream was deleted".to_owned(),

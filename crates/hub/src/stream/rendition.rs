@@ -1,9 +1,10 @@
-//! The transcoded layer of a track: the track's content in another codec, made by this server.
+//! The layers of a track that this server makes: the track's content in another codec, and the rungs of a
+//! ladder.
 //!
 //! ```text
 //! source ─► ring of the track ─► Subscription ─► transcoder ─► RenditionPublisher
 //!                                                                      │
-//!       receivers that cannot take the track's codec ◄─ ring of the rendition
+//!       receivers that cannot take the track itself ◄─ ring of the rendition
 //! ```
 //!
 //! A rendition is no track: the stream's list of tracks does not name it, so receivers of the
@@ -12,24 +13,30 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use glassline_media::{LayerIndex, MediaUnit, TrackIndex};
+use glassline_media::{LayerIndex, MediaUnit, TrackIndex, TrackLayer};
 
-use super::{Inner, Stream};
+use super::{Inner, LadderPlan, Stream};
 use crate::layout::TrackLayout;
 use crate::ring::Ring;
 
-/// The units of the transcoded layer of one track.
-#[derive(Default)]
+/// The units of one layer that is made.
 pub(super) struct Rendition {
-    track: TrackIndex,
+    of: TrackLayer,
     ring: Ring,
     /// Whether a keyframe was requested from the transcoder.
     keyframe_wanted: bool,
+    /// Whether a publisher has pushed units.
+    is_present: bool,
 }
 
 impl Rendition {
     pub(super) const fn ring(&self) -> &Ring {
         &self.ring
+    }
+
+    /// Returns whether units come.
+    pub(super) const fn is_present(&self) -> bool {
+        self.is_present
     }
 
     /// Drops all units. The numbers of units and packets go on.
@@ -39,30 +46,47 @@ impl Rendition {
 }
 
 impl Inner {
-    /// Returns the rendition of `track`, if it has or had one.
-    pub(super) fn rendition(&self, track: TrackIndex) -> Option<&Rendition> {
-        self.renditions.iter().find(|it| it.track == track)
+    /// Returns whether layer `of` is one that is made.
+    pub(super) fn is_rendition(&self, of: TrackLayer) -> bool {
+        of.layer == LayerIndex::TRANSCODED || self.made.ladder.has(of)
     }
 
-    /// Returns the rendition of `track`, which is made if there is none; `None` if the stream has no
-    /// such track.
-    fn rendition_mut(&mut self, track: TrackIndex) -> Option<&mut Rendition> {
-        self.rings.get(track.get())?;
-        let found = self.renditions.iter().position(|it| it.track == track);
+    /// Returns the rendition that is layer `of`, if there is or was one.
+    pub(super) fn rendition(&self, of: TrackLayer) -> Option<&Rendition> {
+        self.made.renditions.iter().find(|it| it.of == of)
+    }
+
+    /// Returns the rendition that is layer `of`, which is made if there is none; `None` if the stream has
+    /// no such track.
+    fn rendition_mut(&mut self, of: TrackLayer) -> Option<&mut Rendition> {
+        self.rings.get(of.track.get())?;
+        let found = self.made.renditions.iter().position(|it| it.of == of);
         let index = found.unwrap_or_else(|| {
-            self.renditions.push(Rendition {
-                track,
-                ..Rendition::default()
+            self.made.renditions.push(Rendition {
+                of,
+                ring: Ring::default(),
+                keyframe_wanted: false,
+                is_present: false,
             });
-            self.renditions.len() - 1
+            self.made.renditions.len() - 1
         });
-        self.renditions.get_mut(index)
+        self.made.renditions.get_mut(index)
     }
 
-    /// Requests a keyframe from the transcoder of `track`.
-    pub(super) fn request_rendition_keyframe(&mut self, track: TrackIndex) {
-        if let Some(rendition) = self.rendition_mut(track) {
+    /// Requests a keyframe from the transcoder of layer `of`.
+    pub(super) fn request_rendition_keyframe(&mut self, of: TrackLayer) {
+        if let Some(rendition) = self.rendition_mut(of) {
             rendition.keyframe_wanted = true;
+        }
+    }
+
+    /// Drops the units of all rungs.
+    pub(super) fn drop_rungs(&mut self) {
+        let rungs = self.made.renditions.iter_mut();
+        let rungs = rungs.filter(|it| it.of.layer != LayerIndex::TRANSCODED);
+        for rung in rungs {
+            rung.clear();
+            rung.is_present = false;
         }
     }
 }
@@ -77,18 +101,42 @@ impl Stream {
     ) -> RenditionPublisher {
         RenditionPublisher {
             stream: Arc::clone(self),
-            track,
+            of: TrackLayer {
+                track,
+                layer: LayerIndex::TRANSCODED,
+            },
             layout,
+            plan: None,
+        }
+    }
+
+    /// Begins to publish rung `layer` of `plan`. The caller sees to it that a rung has one such publisher at
+    /// a time.
+    pub fn publish_rung(
+        self: &Arc<Self>,
+        plan: &Arc<LadderPlan>,
+        layer: LayerIndex,
+    ) -> RenditionPublisher {
+        RenditionPublisher {
+            stream: Arc::clone(self),
+            of: TrackLayer {
+                track: plan.track,
+                layer,
+            },
+            layout: plan.layout,
+            plan: Some(Arc::clone(plan)),
         }
     }
 }
 
-/// The right to publish the transcoded layer of a track. Dropping it drops the layer's units.
+/// The right to publish a layer that is made of a track. Dropping it drops the layer's units.
 #[derive(Debug)]
 pub struct RenditionPublisher {
     stream: Arc<Stream>,
-    track: TrackIndex,
+    of: TrackLayer,
     layout: TrackLayout,
+    /// The ladder of which the layer is a rung; `None` for the transcoded layer.
+    plan: Option<Arc<LadderPlan>>,
 }
 
 impl RenditionPublisher {
@@ -96,41 +144,56 @@ impl RenditionPublisher {
     /// timeline; its number and its `published` stamp are filled in here. The stream's counts are
     /// of its source and stay.
     ///
-    /// Returns the unit as subscribers get it; `None` if the stream has another layout by now, so
-    /// that the transcoded track is gone.
+    /// Returns the unit as subscribers get it; `None` if the stream has another layout or ladder by now, so
+    /// that the layer is gone.
     pub fn push(&self, mut unit: MediaUnit, now: Instant) -> Option<Arc<MediaUnit>> {
         let mut inner = self.stream.lock();
-        if inner.layout.number() != self.layout {
+        if !self.is_valid(&inner) {
             return None;
         }
-        unit.track = self.track;
-        unit.layer = LayerIndex::TRANSCODED;
+        unit.track = self.of.track;
+        unit.layer = self.of.layer;
         unit.stamps.published = now;
-        let rendition = inner.rendition_mut(self.track)?;
+        let rendition = inner.rendition_mut(self.of)?;
         if unit.keyframe {
             // The keyframe answers a pending request.
             rendition.keyframe_wanted = false;
         }
         let unit = rendition.ring.push(unit, &self.stream.limits);
+        let begins = !std::mem::replace(&mut rendition.is_present, true);
+        if begins && self.plan.is_some() {
+            inner.describe_ladder();
+        }
         inner.subscribers.wake_readers(unit.track_layer());
         Some(unit)
     }
-}
 
-impl RenditionPublisher {
     /// Returns whether a keyframe was requested since the last call.
     pub fn keyframe_wanted(&self) -> bool {
         let mut inner = self.stream.lock();
-        let rendition = inner.rendition_mut(self.track);
+        let rendition = inner.rendition_mut(self.of);
         rendition.is_some_and(|it| std::mem::take(&mut it.keyframe_wanted))
+    }
+
+    fn is_valid(&self, inner: &Inner) -> bool {
+        let is_planned = |plan: &Arc<LadderPlan>| inner.made.ladder.is_present(plan);
+        inner.layout.number() == self.layout && self.plan.as_ref().is_none_or(is_planned)
     }
 }
 
 impl Drop for RenditionPublisher {
     fn drop(&mut self) {
         let mut inner = self.stream.lock();
-        if let Some(rendition) = inner.rendition_mut(self.track) {
+        // The rungs of another ladder may have publishers already.
+        if self.plan.is_some() && !self.is_valid(&inner) {
+            return;
+        }
+        if let Some(rendition) = inner.rendition_mut(self.of) {
             rendition.clear();
+            rendition.is_present = false;
+        }
+        if self.plan.is_some() {
+            inner.describe_ladder();
         }
     }
 }

@@ -7,7 +7,7 @@ use glassline_url::Login;
 use url::Url;
 
 use super::{
-    Away, CameraScheme, ON_OR_OFF, OnvifService, PUBLISHERS, SpecError, StreamPolicy, TRANSCODE,
+    Away, CameraScheme, LADDER, ON_OR_OFF, OnvifService, PUBLISHERS, SpecError, StreamPolicy, TRANSCODE,
     UdpPorts, seconds, switch,
 };
 use crate::Reach;
@@ -68,7 +68,7 @@ pub enum Transport {
 }
 
 /// Options of cameras, which are taken from the URL.
-pub(super) const OPTIONS: [&str; 15] = [
+pub(super) const OPTIONS: [&str; 16] = [
     "transport",
     "udp_ports",
     "sha256",
@@ -79,6 +79,7 @@ pub(super) const OPTIONS: [&str; 15] = [
     "idle_s",
     "onvif",
     TRANSCODE,
+    LADDER,
     "fallback",
     "placeholder",
     "after_s",
@@ -342,7 +343,8 @@ impl CameraSource {
                 })?;
             }
             ("idle_s", value) => self.on_demand = Some(seconds("idle_s", value)?),
-            (PUBLISHERS | TRANSCODE, value) => return self.policy.take(key, value),
+            (LADDER, _) if !self.sub_streams.is_empty() => return Err(SpecError::LadderAndLayers),
+            (PUBLISHERS | TRANSCODE | LADDER, value) => return self.policy.take(key, value),
             _ => return self.away.take(key, value),
         }
         Ok(true)

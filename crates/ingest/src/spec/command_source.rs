@@ -6,7 +6,8 @@ use std::time::Duration;
 use super::arguments::{quoted, split};
 use super::camera_source::IDLE;
 use super::{
-    Away, ON_OR_OFF, PUBLISHERS, SpecError, StreamPolicy, TRANSCODE, frame_rate, seconds, switch,
+    Away, LADDER, ON_OR_OFF, PUBLISHERS, SpecError, StreamPolicy, TRANSCODE, frame_rate, seconds,
+    switch,
 };
 
 /// A program whose output is the source.
@@ -67,8 +68,9 @@ pub struct Device {
 }
 
 /// Options of programs; those of FFmpeg and of devices come in addition.
-pub(super) const OPTIONS: [&str; 14] = [
+pub(super) const OPTIONS: [&str; 15] = [
     TRANSCODE,
+    LADDER,
     PUBLISHERS,
     "env",
     "fps",
@@ -203,7 +205,7 @@ impl CommandSource {
                 let idle = self.on_demand.unwrap_or(IDLE);
                 self.on_demand = switch("on_demand", value, ON_OR_OFF)?.then_some(idle);
             }
-            (PUBLISHERS | TRANSCODE, _) => return self.policy.take(key, value),
+            (PUBLISHERS | TRANSCODE | LADDER, _) => return self.policy.take(key, value),
             ("idle_s", _) => self.on_demand = Some(seconds("idle_s", value)?),
             ("video", Program::Ffmpeg(ffmpeg)) => {
                 ffmpeg.video = Some(Recoding::parse("video", value, VIDEO)?);

@@ -13,7 +13,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use glassline_hub::{StreamName, Transcode};
+use glassline_hub::{Ladder, StreamName, Transcode};
 
 use crate::spelling::nearest;
 use crate::stream_names;
@@ -27,7 +27,7 @@ pub use onvif::{NoOnvifService, OnvifService};
 pub use publisher_source::PublisherSource;
 pub use spec_error::SpecError;
 pub use stream_policy::StreamPolicy;
-use stream_policy::{PUBLISHERS, TRANSCODE};
+use stream_policy::{LADDER, PUBLISHERS, TRANSCODE};
 pub use udp_ports::{UdpPorts, UdpPortsError};
 
 /// A stream to publish, and its source.
@@ -244,6 +244,17 @@ impl Input {
         }
     }
 
+    /// Returns the lower layers that are encoded while somebody needs them; `None` for the server's choice.
+    pub const fn ladder(&self) -> Option<Ladder> {
+        match self {
+            Self::Demo => None,
+            Self::Files(files) => files.policy.ladder,
+            Self::Camera(camera) => camera.policy.ladder,
+            Self::Command(command) => command.policy.ladder,
+            Self::Publisher(publisher) => publisher.ladder,
+        }
+    }
+
     /// Makes relative paths relative to `folder`.
     pub fn resolve_in(&mut self, folder: &Path) {
         for path in self.paths_mut() {
@@ -340,7 +351,7 @@ const SCHEMES: &[&str] = &[
 ];
 
 /// Options of files.
-const FILE_OPTIONS: [&str; 4] = ["fps", "once", PUBLISHERS, TRANSCODE];
+const FILE_OPTIONS: [&str; 5] = ["fps", "once", PUBLISHERS, TRANSCODE, LADDER];
 
 /// The kinds of sources, with an example of each.
 pub(crate) const KINDS: &str = "rtsp://192.168.1.20/main or http://192.168.1.20/mjpg (a camera), film.mp4 (a \

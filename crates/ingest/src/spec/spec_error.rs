@@ -1,5 +1,7 @@
 //! The reasons why a text is not a source.
 
+use glassline_hub::LadderError;
+
 use super::way_out;
 use crate::stream_names::StreamNameError;
 
@@ -58,6 +60,12 @@ pub enum SpecError {
     /// A source has neither a text nor layers.
     #[error("`source` is missing: write `source: rtsp://…`, or `layers` with the URLs of a camera")]
     NeitherSourceNorLayers,
+    /// A ladder of a camera whose streams are its layers.
+    #[error("`ladder` and `layers`: the camera has lower layers of its own; leave `ladder` out")]
+    LadderAndLayers,
+    /// The ladder cannot be understood.
+    #[error("ladder: {0}")]
+    Ladder(#[from] LadderError),
     /// A path in the list of files is empty.
     #[error("a file name is empty in '{list}': write FILE or FILE,FILE")]
     EmptyPath {

@@ -1,4 +1,4 @@
-use glassline_hub::Transcode;
+use glassline_hub::{Ladder, Transcode};
 
 use super::SpecError;
 
@@ -10,11 +10,14 @@ pub struct StreamPolicy {
     /// The viewers for whom video is transcoded that browsers cannot show; `None` for the server's
     /// choice.
     pub transcode: Option<Transcode>,
+    /// The lower layers that are encoded while somebody needs them; `None` for the server's choice.
+    pub ladder: Option<Ladder>,
 }
 
 /// Names of the options.
 pub(super) const PUBLISHERS: &str = "publishers";
 pub(super) const TRANSCODE: &str = "transcode";
+pub(super) const LADDER: &str = "ladder";
 
 /// Value with which clients may publish.
 const ALLOWED: &str = "allowed";
@@ -25,6 +28,7 @@ impl StreamPolicy {
         match key {
             PUBLISHERS => self.takes_publishers = takes_publishers(value)?,
             TRANSCODE => self.transcode = Some(transcode(value)?),
+            LADDER => self.ladder = Some(Ladder::parse(value)?),
             _ => return Ok(false),
         }
         Ok(true)
@@ -35,7 +39,8 @@ impl StreamPolicy {
         let publishers = self.takes_publishers;
         let publishers = publishers.then(|| format!("{PUBLISHERS}={ALLOWED}"));
         let transcode = self.transcode.map(|who| format!("{TRANSCODE}={who}"));
-        publishers.into_iter().chain(transcode)
+        let ladder = self.ladder.map(|it| format!("{LADDER}={it}"));
+        publishers.into_iter().chain(transcode).chain(ladder)
     }
 }
 

@@ -290,3 +290,36 @@ fn layers_are_urls_of_one_scheme_and_four_at_most() {
     let error = CameraSource::of_layers(&["film.mp4".to_owned()]).expect_err("no URL");
     assert!(error.to_string().contains("'layers'"), "{error}");
 }
+
+#[test]
+fn a_ladder_is_taken_by_every_source_with_one_layer_and_written_as_it_is_read() {
+    for (text, written) in [
+        (
+            "film.mp4?ladder=360p,720p",
+            "film.mp4?ladder=720p:2000k,360p:500k",
+        ),
+        ("publisher?ladder=off", "publisher?ladder=off"),
+        (
+            "rtsp://10.0.0.7/live?channel=1&ladder=360p:400k",
+            "rtsp://10.0.0.7/live?channel=1&ladder=360p:400k",
+        ),
+        ("exec:encoder?x", "exec:encoder?x"),
+    ] {
+        let input = Input::parse(text).expect(text);
+        assert_eq!(input.to_string(), written);
+        assert_eq!(Input::parse(written).expect(written), input);
+        assert_eq!(input.ladder().is_some(), text.contains("ladder"));
+    }
+    let refused = |text: &str| Input::parse(text).expect_err(text).to_string();
+    let wrong = refused("film.mp4?ladder=361p");
+    assert!(wrong.starts_with("ladder: 361p is no height"), "{wrong}");
+    let layers = ["rtsp://10.0.0.7/main", "rtsp://10.0.0.7/sub"].map(str::to_owned);
+    let mut camera = CameraSource::of_layers(&layers)
+        .map(Input::Camera)
+        .expect("two streams");
+    let wrong = camera
+        .set("ladder", "360p")
+        .expect_err("it has layers")
+        .to_string();
+    assert!(wrong.contains("lower layers of its own"), "{wrong}");
+}

@@ -71,7 +71,8 @@ pub(super) fn layer_recordings(stream: &Stream, layers: &Layers) -> Vec<Arc<Laye
     let tracks = stream.tracks();
     let layered = tracks.iter().find(|it| !it.layers.is_empty());
     match (layers, layered) {
-        (Layers::All, Some(track)) => {
+        // A ladder is for viewers: its layers are recorded by name only.
+        (Layers::All, Some(track)) if !track.as_published().layers.is_empty() => {
             let names = track.layers.iter();
             names.map(|it| layer_recording(it.rid.clone())).collect()
         }

@@ -151,6 +151,10 @@ pub struct SourceKeys {
     /// every viewer who needs it, `never` for nobody; `transcoding.video` by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     transcode: Option<String>,
+    /// Lower layers that are encoded while somebody needs them, where the source has a single one: a list of
+    /// heights and perhaps bitrates, like `[720p, 360p:500k]`, or `off`; `transcoding.ladder` by default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ladder: Option<LadderKey>,
     /// Frames per second of elementary video, like `30` or `30000/1001`.
     #[serde(skip_serializing_if = "Option::is_none")]
     fps: Option<FrameRate>,
@@ -178,6 +182,25 @@ pub struct SourceKeys {
 enum FrameRate {
     Number(f64),
     Text(String),
+}
+
+/// The layers of a ladder as a list, or as one text with commas.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub(super) enum LadderKey {
+    List(Vec<String>),
+    Text(String),
+}
+
+impl LadderKey {
+    /// Returns the text that names all layers; `off` for an empty list.
+    pub(super) fn text(&self) -> String {
+        match self {
+            Self::List(rungs) if rungs.is_empty() => "off".to_owned(),
+            Self::List(rungs) => rungs.join(","),
+            Self::Text(text) => text.clone(),
+        }
+    }
 }
 
 /// A switch, or the path of an image.
@@ -224,6 +247,7 @@ impl SourceKeys {
             ("after_s", self.after_s.map(|it| it.to_string())),
             ("silent_s", self.silent_s.map(|it| it.to_string())),
             ("transcode", self.transcode.clone()),
+            ("ladder", self.ladder.as_ref().map(LadderKey::text)),
             (
                 "fps",
                 self.fps.as_ref().map(|it| match it {

@@ -2,13 +2,14 @@
 
 use std::num::NonZero;
 
-use glassline_hub::Transcode;
+use glassline_hub::{Ladder, Transcode};
 use glassline_media::Bitrate;
 use glassline_transcode::Settings;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::parts;
+use super::sources::LadderKey;
 
 /// Audio that browsers cannot play (AAC, MP2, MP3, PCM), transcoded to Opus while they watch, and
 /// video that they cannot show: H.264 with B-frames or intra refresh, H.265, MPEG-4 visual, MPEG-1/2
@@ -25,8 +26,14 @@ pub struct Transcoding {
     #[serde(with = "choice")]
     #[schemars(with = "String")]
     pub video: Transcode,
-    /// Most streams whose video is transcoded, at a large part of a core each; 0 for none, null for half
-    /// as many as there are cores, 1 to 8. Decoders are written in C and C++ and read what publishers
+    /// Lower layers that are encoded in H.264 while somebody needs them, for each source with a single one: up
+    /// to three heights, perhaps with bitrates, like `[720p, 360p:500k]`, or `off`. The option `ladder` of
+    /// a source goes first.
+    #[serde(with = "ladder")]
+    #[schemars(with = "LadderKey")]
+    pub ladder: Ladder,
+    /// Most streams whose video is transcoded or has its ladder encoded, at a large part of a core each; 0
+    /// for none, null for half as many as there are cores, 1 to 8. Decoders are written in C and C++ and read what publishers
     /// send.
     #[schemars(range(max = 8))]
     pub video_streams: Option<usize>,
@@ -43,6 +50,7 @@ impl Default for Transcoding {
         Self {
             audio_streams: 64,
             video: Transcode::default(),
+            ladder: Ladder::OFF,
             video_streams: None,
             ffmpeg: "ffmpeg".to_owned(),
             opus_kbps: 48,
@@ -89,6 +97,25 @@ mod choice {
     }
 }
 
+/// The layers of a ladder as a list or a text.
+mod ladder {
+    use glassline_hub::Ladder;
+    use serde::de::{Deserializer, Error as _};
+    use serde::{Deserialize as _, Serializer};
+
+    use super::LadderKey;
+
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
+    pub(super) fn serialize<S: Serializer>(ladder: &Ladder, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(ladder)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Ladder, D::Error> {
+        let text = LadderKey::deserialize(from)?.text();
+        Ladder::parse(&text).map_err(D::Error::custom)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -108,6 +135,13 @@ mod tests {
         );
         let refused = read("video: sometimes").expect_err("no choice").to_string();
         assert!(refused.contains("auto, never or always"), "{refused}");
+        let ladder = read("ladder: [360p, 720p:1500k]").expect("valid").ladder;
+        assert_eq!(ladder.to_string(), "720p:1500k,360p:500k");
+        for off in ["ladder: off", "ladder: []", "video_streams: 3"] {
+            assert!(read(off).expect("valid").ladder.is_off(), "{off}");
+        }
+        let refused = read("ladder: [361p]").expect_err("odd").to_string();
+        assert!(refused.contains("361p is no height"), "{refused}");
         assert_eq!(read("video_streams: 3").expect("valid").video_streams(), 3);
         let usual = Transcoding::default().video_streams();
         assert!((1..=VIDEO_STREAMS_MAX).contains(&usual), "{usual}");

@@ -6,13 +6,14 @@ use std::time::{Duration, Instant};
 
 use glassline_hls::{AudioRendition, MultivariantPlaylist, RenditionReport, SegmentRate, Variant};
 use glassline_hub::Stream;
-use glassline_media::{Kind, LayerIndex, Track, TrackIndex};
+use glassline_media::{Kind, LayerIndex, Track, TrackIndex, TrackLayer};
 use glassline_runtime::TaskWaker;
 use tokio::sync::watch;
 
 use super::aac::{self, AacMaker};
 use super::audience::Viewers;
 use super::rendition::Rendition;
+use super::rungs::{Rung, WantedRungs, rungs};
 use crate::config::Hls as Settings;
 
 /// A stream with its renditions, as requests see it.
@@ -31,6 +32,7 @@ pub(super) struct Broadcast {
     pub(super) stop: TaskWaker,
     /// Whether somebody asked for audio in AAC that is to be made.
     wants_aac: AtomicBool,
+    rungs: WantedRungs,
     /// Bytes of all files, as they were counted last.
     pub(super) bytes: AtomicU64,
 }
@@ -47,6 +49,7 @@ impl Broadcast {
             grown: watch::Sender::new(0),
             stop: TaskWaker::default(),
             wants_aac: AtomicBool::new(false),
+            rungs: WantedRungs::default(),
             bytes: AtomicU64::new(0),
         }
     }
@@ -70,6 +73,15 @@ impl Broadcast {
         if name.ends_with(AAC_SUFFIX) {
             self.wants_aac.store(true, Ordering::Relaxed);
         }
+        let tracks = self.stream.tracks();
+        if let Some(rung) = rungs(&tracks).find(|it| rung_name(it) == name) {
+            self.rungs.note(rung.layer, Instant::now());
+        }
+    }
+
+    /// Returns whether somebody plays a rung of a ladder.
+    pub(super) fn wants_rung(&self, layer: TrackLayer, now: Instant) -> bool {
+        self.rungs.has(layer, self.settings.idle(), now)
     }
 
     /// Returns whether somebody asked for audio that is to be made.
@@ -176,6 +188,14 @@ impl Broadcast {
             }
         }
         let tracks = self.stream.tracks();
+        let is_there = |uri: &String, list: &[Variant]| list.iter().any(|it| it.uri == *uri);
+        for rung in rungs(&tracks) {
+            let uri = uri(&rung_name(&rung));
+            if !playlist.video.is_empty() && !is_there(&uri, &playlist.video) {
+                let frame_rate = playlist.video.first().and_then(|it| it.frame_rate);
+                playlist.video.push(rung.variant(uri, frame_rate));
+            }
+        }
         let made = tracks
             .iter()
             .enumerate()
@@ -224,6 +244,11 @@ pub(super) fn rendition_name(kind: Kind, track: TrackIndex, layer: LayerIndex) -
         aac::LAYER => format!("{kind}{track}{AAC_SUFFIX}"),
         LayerIndex(layer) => format!("{kind}{track}-{layer}"),
     }
+}
+
+/// Returns the name of the playlist of a rung.
+fn rung_name(rung: &Rung<'_>) -> String {
+    rendition_name(Kind::Video, rung.layer.track, rung.layer.layer)
 }
 
 /// Returns audio in AAC as it will be, once somebody asks for it.

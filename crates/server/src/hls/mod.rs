@@ -20,6 +20,7 @@ mod pass;
 mod protocol;
 mod rendition;
 mod requests;
+mod rungs;
 mod service;
 #[cfg(test)]
 mod tests;

@@ -20,6 +20,7 @@ use glassline_runtime::{Clock, TaskWaker};
 use super::aac::{self, AacMaker};
 use super::broadcast::{Broadcast, is_carried};
 use super::pass::{self, Opens, PassKey};
+use super::rungs::rungs;
 use super::track_writer::{Change, Common, TrackWriter, part_target};
 
 /// Time between two looks at what does not come with a unit: gaps, viewers who left, memory.
@@ -60,6 +61,8 @@ pub(super) struct Writer {
     events: StreamEvents,
     happened: Vec<StreamEvent>,
     writers: Vec<TrackWriter>,
+    /// The rungs of a ladder that are read, because somebody plays them.
+    rungs: Vec<TrackLayer>,
     /// Whether audio is made into AAC.
     makes_aac: bool,
     common: Common,
@@ -96,6 +99,7 @@ impl Writer {
             arrival,
             subscription,
             writers: Vec::new(),
+            rungs: Vec::new(),
             makes_aac: false,
             common,
         }
@@ -150,14 +154,26 @@ impl Writer {
     fn follow_source(&mut self) {
         let is_other = self.has_other_publisher();
         let tracks = self.broadcast.stream.tracks();
+        let now = Instant::now();
+        let wanted = rungs(&tracks).map(|it| it.layer);
+        let wanted: Vec<_> = wanted
+            .filter(|it| self.broadcast.wants_rung(*it, now))
+            .collect();
         // While a source is away, its tracks stay.
-        if !is_other && Arc::ptr_eq(&tracks, &self.tracks) || tracks.is_empty() {
+        let is_same = Arc::ptr_eq(&tracks, &self.tracks) && wanted == self.rungs;
+        if !is_other && is_same || tracks.is_empty() {
             return;
         }
-        self.tracks = tracks;
+        (self.tracks, self.rungs) = (tracks, wanted);
         let is_first = self.writers.is_empty();
         let mut layers = layers_of(&self.tracks);
+        layers.extend_from_slice(&self.rungs);
         let read = layers.clone();
+        // The playlist of a rung that nobody plays has gaps.
+        let before = rungs(&self.tracks).map(|it| it.layer);
+        let before = before.filter(|it| self.writers.iter().any(|writer| writer.layer == *it));
+        let before: Vec<_> = before.filter(|it| !layers.contains(it)).collect();
+        layers.extend(before);
         if is_first {
             self.set_terms(&layers);
         } else if is_other {
@@ -170,6 +186,7 @@ impl Writer {
         self.writers.retain(|it| layers.contains(&it.layer));
         for layer in &layers {
             let track = &self.tracks[layer.track.get()];
+            let track = track.of_layer(layer.layer).unwrap_or(track);
             match self.writers.iter_mut().find(|it| it.layer == *layer) {
                 Some(writer) if is_other => writer.follow(track, common),
                 Some(_) => {}
@@ -339,18 +356,22 @@ impl Writer {
     }
 }
 
-/// Returns the layers of tracks that go by HLS: the only one of a track, or each of its encodings.
+/// Returns the layers of tracks that go by HLS whoever plays them: the only one of a track, or each of the
+/// encodings that its source sends.
 fn layers_of(tracks: &[Track]) -> Vec<TrackLayer> {
     let carried = TrackIndex::enumerate(tracks).filter(|(_, track)| is_carried(track));
     let of = |(index, track): (TrackIndex, &Track)| -> Vec<TrackLayer> {
         match track.layers.len() {
             0 => vec![index.into()],
-            count => (0..count)
-                .map(|position| TrackLayer {
+            _ => {
+                let layers = track.layers.iter().enumerate();
+                let sent = layers.filter(|(_, it)| !it.is_made_here);
+                let of = |(position, _)| TrackLayer {
                     track: index,
                     layer: LayerIndex::of_encoding(position),
-                })
-                .collect(),
+                };
+                sent.map(of).collect()
+            }
         }
     };
     carried.flat_map(of).collect()

@@ -195,6 +195,7 @@ impl Parts {
         let settings = config.transcoding.settings();
         app.transcoders.set(transcoded(&config), settings);
         app.transcoders.set_video(of_video(&config));
+        app.hub.set_ladder(config.transcoding.ladder);
         app.stored.sources.set_limits(&config.admin.sources);
         self.set_connections(&config, &allowed);
         for (store, certificate) in ready.certificates {

@@ -43,10 +43,12 @@ impl Foundation {
             supervisor.register_counted(Part::Log, "log", &LOG.turns);
         }
         let (stop, stopped) = watch::channel(false);
+        let hub = Hub::new(config.limits.hub());
+        hub.set_ladder(config.transcoding.ladder);
         Ok(Self {
             clock,
             supervisor,
-            hub: Arc::new(Hub::new(config.limits.hub())),
+            hub: Arc::new(hub),
             failures: Arc::default(),
             events: Arc::default(),
             latencies: Arc::default(),

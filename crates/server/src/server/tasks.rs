@@ -105,6 +105,13 @@ impl Running<'_> {
             move || transcoding::hint(Arc::clone(&hub), Arc::clone(&transcoders), until.clone());
         let task = Part::Background.task("hints");
         tasks.push(spawn_kept(supervisor, task, stopped, hinting));
+        let (hub, transcoders) = (Arc::clone(&app.hub), Arc::clone(&app.transcoders));
+        let until = stopped.clone();
+        let keeping = move || {
+            transcoding::keep_ladders(Arc::clone(&hub), Arc::clone(&transcoders), until.clone())
+        };
+        let task = Part::Background.task("ladders");
+        tasks.push(spawn_kept(supervisor, task, stopped, keeping));
         tasks
     }
 

@@ -4,10 +4,10 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use glassline_hub::{Stream, TrackLayout};
+use glassline_hub::{LadderPlan, Stream, TrackLayout};
 use glassline_media::{Summary, TrackIndex, WindowedHistogram};
 use glassline_runtime::Counter;
-use glassline_transcode::{Counts, FrameSize};
+use glassline_transcode::{Counts, FrameSize, RungTarget};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -33,6 +33,8 @@ pub(super) struct Job {
     pub(super) layout: TrackLayout,
     pub(super) track: TrackIndex,
     pub(super) source: TranscodingSource,
+    /// The rungs that are made; `None` where the track is transcoded as a whole.
+    pub(super) ladder: Option<LadderJob>,
     /// Leases of viewers, connected or connecting.
     leases: AtomicUsize,
     /// Whether a viewer's handshake has been done since there were leases.
@@ -40,6 +42,14 @@ pub(super) struct Job {
     panics: AtomicU32,
     pub(super) counters: JobCounters,
     state: Mutex<JobState>,
+}
+
+/// The rungs that a job makes.
+#[derive(Debug)]
+pub(super) struct LadderJob {
+    pub(super) plan: Arc<LadderPlan>,
+    /// The rungs that are encoded now, a bit for each place.
+    active: AtomicU32,
 }
 
 /// Counts of a job that its thread raises.
@@ -97,8 +107,10 @@ pub(crate) struct TranscodingView {
     /// Size of the decoded video in pixels; null before the first picture.
     pub(crate) width: Option<usize>,
     pub(crate) height: Option<usize>,
-    /// Viewers that get the transcoded track, connected or connecting.
+    /// Viewers that get the transcoded track, connected or connecting; 1 for a ladder.
     pub(crate) viewers: usize,
+    /// Layers of a ladder that are encoded now, by name; empty where the track is transcoded as a whole.
+    pub(crate) layers: Vec<String>,
     pub(crate) frames_in: u64,
     pub(crate) frames_out: u64,
     /// Frames that could not be decoded.
@@ -118,6 +130,42 @@ pub(crate) struct TranscodingView {
     pub(crate) trouble: Option<String>,
 }
 
+impl LadderJob {
+    pub(super) fn new(plan: &Arc<LadderPlan>) -> Self {
+        Self {
+            plan: Arc::clone(plan),
+            active: AtomicU32::new(0),
+        }
+    }
+
+    /// Sets the rungs that are encoded, a bit for each place.
+    pub(super) fn set_active(&self, rungs: u32) {
+        self.active.store(rungs, Ordering::Release);
+    }
+
+    /// Returns whether the rung at `place` is to be encoded.
+    pub(super) fn is_active(&self, place: usize) -> bool {
+        self.active.load(Ordering::Acquire) & 1 << place != 0
+    }
+
+    /// Returns the sizes and bitrates of all rungs.
+    pub(super) fn targets(&self) -> Vec<RungTarget> {
+        let rungs = self.plan.rungs.iter().map(|it| RungTarget {
+            size: FrameSize::new(it.width.into(), it.rung.height.into()),
+            bitrate: it.rung.rate,
+        });
+        rungs.collect()
+    }
+
+    fn names(&self) -> Vec<String> {
+        let rungs = self.plan.rungs.iter().enumerate();
+        let active = rungs.filter(|(place, _)| self.is_active(*place));
+        active
+            .map(|(_, it)| format!("{}p", it.rung.height))
+            .collect()
+    }
+}
+
 impl Job {
     pub(super) fn new(
         id: u64,
@@ -135,6 +183,7 @@ impl Job {
             layout,
             track,
             source,
+            ladder: None,
             leases: AtomicUsize::new(0),
             is_wanted: AtomicBool::new(false),
             panics: AtomicU32::new(0),
@@ -152,14 +201,31 @@ impl Job {
         }
     }
 
-    /// Returns whether this is the job of a track.
+    /// Returns the job as one that makes rungs.
+    pub(super) fn with_ladder(self, plan: &Arc<LadderPlan>) -> Self {
+        Self {
+            ladder: Some(LadderJob::new(plan)),
+            ..self
+        }
+    }
+
+    /// Returns whether this is the job of a ladder.
+    pub(super) fn is_of_ladder(&self, plan: &Arc<LadderPlan>) -> bool {
+        let ladder = self.ladder.as_ref();
+        ladder.is_some_and(|it| Arc::ptr_eq(&it.plan, plan))
+    }
+
+    /// Returns whether this is the job of a track that is transcoded as a whole.
     pub(super) fn is_of(
         &self,
         stream: &Arc<Stream>,
         layout: TrackLayout,
         track: TrackIndex,
     ) -> bool {
-        Arc::ptr_eq(&self.stream, stream) && self.layout == layout && self.track == track
+        self.ladder.is_none()
+            && Arc::ptr_eq(&self.stream, stream)
+            && self.layout == layout
+            && self.track == track
     }
 
     pub(super) fn add_lease(&self) {
@@ -195,10 +261,15 @@ impl Job {
     /// Returns whether nobody has needed the job for a while, or ever will.
     pub(super) fn is_over(&self, now: Instant) -> bool {
         let idle_since = self.state().idle_since;
+        // The rungs of a ladder linger one by one.
+        let linger = match self.ladder {
+            Some(_) => Duration::ZERO,
+            None => LINGER,
+        };
         self.is_idle()
             && (!self.is_wanted.load(Ordering::Acquire)
                 || self.layout != self.stream.layout()
-                || idle_since.is_some_and(|at| now.saturating_duration_since(at) >= LINGER))
+                || idle_since.is_some_and(|at| now.saturating_duration_since(at) >= linger))
     }
 
     /// Notes that the work ended in a panic.
@@ -265,6 +336,7 @@ impl Job {
             width: state.size.map(|it| it.width),
             height: state.size.map(|it| it.height),
             viewers: self.leases.load(Ordering::Relaxed),
+            layers: self.ladder.as_ref().map_or_else(Vec::new, LadderJob::names),
             frames_in: state.counts.frames_in,
             frames_out: state.counts.frames_out,
             undecodable: state.counts.undecodable,

@@ -1,8 +1,8 @@
-//! Transcodes audio that browsers cannot play, and video that they cannot show, once for each stream,
-//! while somebody needs it.
+//! Transcodes audio that browsers cannot play, and video that they cannot show, and encodes the lower layers
+//! of ladders, once for each stream, while somebody needs it.
 //!
 //! ```text
-//!  sessions ─ lease ─► Transcoders ─ Job ─► thread: Worker
+//!  sessions, ladders ─ lease ─► Transcoders ─ Job ─► thread: Worker
 //!                                            │ StreamSubscription of the hub: coded frames
 //!                                            │ AudioTranscoder, VideoTranscoder (crate `transcode`),
 //!                                            │ program: FFmpeg for what these do not decode
@@ -20,6 +20,8 @@ mod browser;
 mod hindrance;
 mod hints;
 mod job;
+mod ladders;
+mod lateness;
 mod program;
 mod source;
 mod threads;
@@ -34,5 +36,6 @@ pub(crate) use browser::{
 pub(crate) use hindrance::Hindrance;
 pub(crate) use hints::hint;
 pub(crate) use job::TranscodingView;
+pub(crate) use ladders::keep_ladders;
 pub(crate) use threads::TranscodingThreads;
 pub(crate) use transcoders::{Limits, Transcoders, TranscodingLease, VideoRules};

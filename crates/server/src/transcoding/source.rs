@@ -12,20 +12,22 @@ pub(crate) enum TranscodingSource {
     Audio(AudioSource),
     /// Video that browsers cannot show for this reason, which becomes H.264 that they can.
     Video(VideoSource, Hindrance),
+    /// Video of which smaller layers are made.
+    Ladder(VideoSource),
 }
 
 impl TranscodingSource {
     pub(super) const fn kind(self) -> Kind {
         match self {
             Self::Audio(_) => Kind::Audio,
-            Self::Video(..) => Kind::Video,
+            Self::Video(..) | Self::Ladder(_) => Kind::Video,
         }
     }
 
     pub(super) fn codec(self) -> Codec {
         match self {
             Self::Audio(source) => source.codec(),
-            Self::Video(source, _) => source.codec(),
+            Self::Video(source, _) | Self::Ladder(source) => source.codec(),
         }
     }
 
@@ -33,7 +35,16 @@ impl TranscodingSource {
     pub(super) fn transcoded(self) -> Track {
         match self {
             Self::Audio(source) => source.transcoded(),
-            Self::Video(source, _) => source.transcoded(),
+            Self::Video(source, _) | Self::Ladder(source) => source.transcoded(),
+        }
+    }
+
+    /// Returns what the work is for, as the log says it.
+    pub(super) const fn purpose(self) -> &'static str {
+        match self {
+            Self::Audio(_) => "audio is transcoded for browsers",
+            Self::Video(..) => "video is transcoded for browsers",
+            Self::Ladder(_) => "lower layers are encoded for those who need them",
         }
     }
 
@@ -41,7 +52,7 @@ impl TranscodingSource {
     pub(super) fn loss(self) -> Option<String> {
         match self {
             Self::Audio(source) => source.loss(),
-            Self::Video(..) => None,
+            Self::Video(..) | Self::Ladder(_) => None,
         }
     }
 
@@ -50,7 +61,7 @@ impl TranscodingSource {
     pub(super) const fn is_over(self, track: &Track) -> bool {
         match self {
             Self::Video(_, Hindrance::BFrames) => !track.video.reordered,
-            Self::Video(..) | Self::Audio(_) => false,
+            Self::Video(..) | Self::Audio(_) | Self::Ladder(_) => false,
         }
     }
 }

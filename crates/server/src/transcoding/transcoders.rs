@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 use std::time::Instant;
 
-use glassline_hub::{Stream, TrackLayout, Transcode};
+use glassline_hub::{LadderPlan, Stream, TrackLayout, Transcode};
 use glassline_media::{Kind, Track, TrackIndex};
 use glassline_runtime::{Counter, Current, Waker};
 use glassline_transcode::Settings;
@@ -189,17 +189,45 @@ impl Transcoders {
         track: TrackIndex,
         source: TranscodingSource,
     ) -> Result<TranscodingLease, TranscodingRefusal> {
-        let now = Instant::now();
+        let is_same = |job: &Job| job.is_of(stream, layout, track);
+        let make = |id, thread, now| Job::new(id, thread, stream, layout, track, source, now);
+        self.lease_job(source.kind(), is_same, make)
+    }
+
+    /// Leases the encoding of the rungs of a stream.
+    ///
+    /// # Errors
+    /// [`TranscodingRefusal`] if the ladder is not encoded yet and no further video may be transcoded.
+    pub(super) fn lease_ladder(
+        self: &Arc<Self>,
+        stream: &Arc<Stream>,
+        plan: &Arc<LadderPlan>,
+        source: TranscodingSource,
+    ) -> Result<TranscodingLease, TranscodingRefusal> {
+        let is_same = |job: &Job| job.is_of_ladder(plan);
+        let (layout, track) = (plan.layout, plan.track);
+        let make = |id, thread, now| {
+            Job::new(id, thread, stream, layout, track, source, now).with_ladder(plan)
+        };
+        self.lease_job(source.kind(), is_same, make)
+    }
+
+    /// Leases the job that `is_same` says is the one, which `make` makes of its number, its thread and the
+    /// time if there is none.
+    fn lease_job(
+        self: &Arc<Self>,
+        kind: Kind,
+        is_same: impl Fn(&Job) -> bool,
+        make: impl FnOnce(u64, usize, Instant) -> Job,
+    ) -> Result<TranscodingLease, TranscodingRefusal> {
         let mut jobs = self.jobs();
-        let found = jobs.iter().find(|job| job.is_of(stream, layout, track));
-        let job = match found {
+        let job = match jobs.iter().find(|job| is_same(job)) {
             Some(job) => Arc::clone(job),
             None => {
-                self.make_room(&mut jobs, source.kind())?;
+                self.make_room(&mut jobs, kind)?;
                 let id = self.next_id.fetch_add(1, Ordering::Relaxed);
-                let thread = self.idlest_thread(&jobs, source.kind());
-                let job = Job::new(id, thread, stream, layout, track, source, now);
-                let job = Arc::new(job);
+                let thread = self.idlest_thread(&jobs, kind);
+                let job = Arc::new(make(id, thread, Instant::now()));
                 jobs.push(Arc::clone(&job));
                 job
             }
@@ -361,14 +389,23 @@ impl TranscodingLease {
         track.is_some_and(|track| self.job.source.is_over(track))
     }
 
+    /// Sets the rungs of a ladder that are encoded, a bit for each place.
+    pub(super) fn set_rungs(&self, rungs: u32) {
+        if let Some(ladder) = &self.job.ladder {
+            ladder.set_active(rungs);
+        }
+    }
+
     /// Notes that the viewer is connected, so that the work begins unless it has begun. A job that
     /// made room for others meanwhile is leased anew, if there is room.
     pub(crate) fn start(&mut self) {
         if !self.transcoders.has(&self.job) {
             let job = &self.job;
-            let leased = self
-                .transcoders
-                .lease(&job.stream, job.layout, job.track, job.source);
+            let transcoders = &self.transcoders;
+            let leased = match &job.ladder {
+                Some(ladder) => transcoders.lease_ladder(&job.stream, &ladder.plan, job.source),
+                None => transcoders.lease(&job.stream, job.layout, job.track, job.source),
+            };
             match leased {
                 Ok(lease) => *self = lease,
                 Err(reason) => {

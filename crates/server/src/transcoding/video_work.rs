@@ -1,4 +1,5 @@
-//! The work on a track of video: decoded in full, encoded as far as there is time.
+//! The work on a track of video: decoded in full, encoded as far as there is time, as a whole or as the rungs
+//! of a ladder.
 
 use std::collections::VecDeque;
 use std::io;
@@ -9,11 +10,12 @@ use glassline_hub::RenditionPublisher;
 use glassline_media::{MediaTime, MediaUnit, Stamps, UnitBuilder};
 use glassline_rtp::payload::Packetizer;
 use glassline_transcode::{
-    AccessUnit, Counts, FrameSize, VideoFrame, VideoSource, VideoTranscoder,
+    AccessUnit, Counts, FrameSize, ProgramTranscoder, VideoFrame, VideoSource, VideoTranscoder,
 };
 use mio::Registry;
 
 use super::job::Job;
+use super::lateness::Lateness;
 use super::program::ProgramDecoding;
 
 /// Age from which a frame is decoded and not encoded, so that the thread catches up.
@@ -33,7 +35,9 @@ const STAMPS_MAX: usize = 192;
 #[derive(Debug)]
 pub(super) struct VideoWork {
     decoding: Decoding,
-    packetizer: Packetizer,
+    /// The track as a whole, or each rung of a ladder.
+    outputs: Vec<VideoOutput>,
+    lateness: Lateness,
     /// Number of the next unit of the track.
     next: u64,
     /// Whether the frames are still those from before the work began.
@@ -42,6 +46,14 @@ pub(super) struct VideoWork {
     stamps: VecDeque<(MediaTime, Stamps)>,
     /// Empty between turns, and kept for its capacity.
     frames: Vec<VideoFrame>,
+}
+
+/// One encoding of the track.
+#[derive(Debug)]
+struct VideoOutput {
+    packetizer: Packetizer,
+    /// `None` while the rung is not encoded.
+    publisher: Option<RenditionPublisher>,
 }
 
 /// The decoder of the frames.
@@ -73,17 +85,37 @@ impl VideoWork {
             job.stream.request_keyframe();
         }
         let bitrate = job.stream.bitrate(Instant::now());
+        let rungs = job.ladder.as_ref().map(|it| it.targets());
         let decoding = match source.needs_program() {
             true => {
+                let transcoder = match &rungs {
+                    Some(rungs) => ProgramTranscoder::of_ladder(source, rungs),
+                    None => ProgramTranscoder::new(source, bitrate),
+                };
                 let (ffmpeg, registry) = (ffmpeg.to_owned(), registry.try_clone()?);
-                let program = ProgramDecoding::new(source, bitrate, ffmpeg, registry);
+                let program = ProgramDecoding::new(transcoder, ffmpeg, registry);
                 Decoding::Program(Box::new(program))
             }
-            false => Decoding::Here(Box::new(VideoTranscoder::new(bitrate))),
+            false => Decoding::Here(Box::new(match &rungs {
+                Some(rungs) => VideoTranscoder::of_ladder(rungs),
+                None => VideoTranscoder::new(bitrate),
+            })),
+        };
+        let output = |publisher| VideoOutput {
+            packetizer: Packetizer::new(&source.transcoded()),
+            publisher,
+        };
+        let outputs = match &rungs {
+            Some(rungs) => rungs.iter().map(|_| output(None)).collect(),
+            None => {
+                let whole = job.stream.publish_rendition(job.track, job.layout);
+                vec![output(Some(whole))]
+            }
         };
         Ok(Self {
             decoding,
-            packetizer: Packetizer::new(&source.transcoded()),
+            outputs,
+            lateness: Lateness::default(),
             next: 0,
             is_beginning: true,
             stamps: VecDeque::new(),
@@ -105,11 +137,32 @@ impl VideoWork {
         }
     }
 
-    /// Returns what is wrong with the source and what to do.
+    /// Returns what is wrong with the source or the machine, and what to do.
     pub(super) fn trouble(&self) -> Option<String> {
-        match &self.decoding {
+        let of_source = match &self.decoding {
             Decoding::Here(transcoder) => transcoder.trouble().map(ToString::to_string),
             Decoding::Program(program) => program.trouble(),
+        };
+        of_source.or_else(|| self.lateness.trouble())
+    }
+
+    /// Begins the rungs that are needed now, and ends those that are not any more.
+    pub(super) fn follow_rungs(&mut self, job: &Job) {
+        let Some(ladder) = &job.ladder else {
+            return;
+        };
+        let rungs = self.outputs.iter_mut().zip(&ladder.plan.rungs);
+        for (place, (output, planned)) in rungs.enumerate() {
+            let is_active = ladder.is_active(place);
+            if is_active == output.publisher.is_some() {
+                continue;
+            }
+            let publish = || job.stream.publish_rung(&ladder.plan, planned.layer);
+            output.publisher = is_active.then(publish);
+            match &mut self.decoding {
+                Decoding::Here(transcoder) => transcoder.set_active(place, is_active),
+                Decoding::Program(program) => program.set_active(place, is_active),
+            }
         }
     }
 
@@ -133,7 +186,6 @@ impl VideoWork {
         unit: &MediaUnit,
         coded: &[u8],
         job: &Job,
-        publisher: &RenditionPublisher,
         builder: &mut UnitBuilder,
     ) -> bool {
         // The first units are read from the ring, and again from the subscription.
@@ -145,6 +197,7 @@ impl VideoWork {
         self.is_beginning &= age > ENCODED_MAX;
         if age > DECODED_MAX && !self.is_beginning {
             job.counters.late.add(1);
+            self.lateness.note(true, Instant::now());
             self.leave_out(job);
             return true;
         }
@@ -158,12 +211,11 @@ impl VideoWork {
             time: unit.time,
             keyframe: unit.keyframe,
         };
-        let wants_keyframe = publisher.keyframe_wanted();
         let mut is_late = !encodes && !self.is_beginning;
         match &mut self.decoding {
             Decoding::Here(transcoder) => {
-                if wants_keyframe {
-                    transcoder.request_keyframe();
+                for place in wanted_keyframes(&self.outputs) {
+                    transcoder.request_keyframe(place);
                 }
                 if transcoder.push(coded, encodes, &mut self.frames).is_err() {
                     // The transcoder counts it; only a keyframe helps.
@@ -171,8 +223,8 @@ impl VideoWork {
                 }
             }
             Decoding::Program(program) => {
-                if wants_keyframe {
-                    program.request_keyframe();
+                for place in wanted_keyframes(&self.outputs) {
+                    program.request_keyframe(place);
                 }
                 if program.push(coded, encodes, Instant::now()) {
                     is_late = true;
@@ -180,7 +232,10 @@ impl VideoWork {
                 }
             }
         }
-        self.publish_all(job, publisher, builder);
+        self.publish_all(job, builder);
+        if !self.is_beginning {
+            self.lateness.note(is_late, Instant::now());
+        }
         job.counters.late.add(u64::from(is_late));
         is_late
     }
@@ -190,7 +245,6 @@ impl VideoWork {
     pub(super) fn serve_program(
         &mut self,
         job: &Job,
-        publisher: &RenditionPublisher,
         builder: &mut UnitBuilder,
         now: Instant,
     ) -> Duration {
@@ -199,7 +253,7 @@ impl VideoWork {
         };
         program.serve(now, &mut self.frames);
         let cpu = program.cpu_since(now);
-        self.publish_all(job, publisher, builder);
+        self.publish_all(job, builder);
         cpu
     }
 
@@ -208,32 +262,27 @@ impl VideoWork {
         matches!(self.decoding, Decoding::Program(_))
     }
 
-    fn publish_all(
-        &mut self,
-        job: &Job,
-        publisher: &RenditionPublisher,
-        builder: &mut UnitBuilder,
-    ) {
+    fn publish_all(&mut self, job: &Job, builder: &mut UnitBuilder) {
         let mut frames = std::mem::take(&mut self.frames);
         for frame in frames.drain(..) {
-            self.publish(&frame, job, publisher, builder);
+            self.publish(&frame, job, builder);
         }
         self.frames = frames;
     }
 
-    fn publish(
-        &mut self,
-        frame: &VideoFrame,
-        job: &Job,
-        publisher: &RenditionPublisher,
-        builder: &mut UnitBuilder,
-    ) {
+    fn publish(&mut self, frame: &VideoFrame, job: &Job, builder: &mut UnitBuilder) {
         let of_frame = self.stamps.iter().find(|(time, _)| *time == frame.time);
         let Some((_, stamps)) = of_frame.copied() else {
             return;
         };
+        let Some(output) = self.outputs.get_mut(frame.output) else {
+            return;
+        };
+        let Some(publisher) = &output.publisher else {
+            return;
+        };
         builder.clear();
-        if self.packetizer.packetize(&frame.data, builder).is_err() {
+        if output.packetizer.packetize(&frame.data, builder).is_err() {
             return;
         }
         let built = builder.build(job.track, frame.time, frame.keyframe, stamps);
@@ -244,4 +293,15 @@ impl VideoWork {
             job.state().delays.record(delay, published);
         }
     }
+}
+
+/// Returns the places of the outputs of which a keyframe was requested since the last call.
+fn wanted_keyframes(outputs: &[VideoOutput]) -> impl Iterator<Item = usize> + '_ {
+    let is_wanted = |it: &VideoOutput| {
+        it.publisher
+            .as_ref()
+            .is_some_and(RenditionPublisher::keyframe_wanted)
+    };
+    let places = outputs.iter().enumerate();
+    places.filter_map(move |(place, it)| is_wanted(it).then_some(place))
 }

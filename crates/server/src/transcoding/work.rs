@@ -26,7 +26,6 @@ pub(super) struct Work {
     subscription: Subscription,
     waker: Arc<StreamWaker>,
     transcoder: Transcoder,
-    publisher: RenditionPublisher,
     builder: UnitBuilder,
     /// Buffers that are empty between turns and kept for their capacity.
     units: Vec<Arc<MediaUnit>>,
@@ -39,6 +38,7 @@ pub(super) struct Work {
 enum Transcoder {
     Audio {
         transcoder: Box<AudioTranscoder>,
+        publisher: RenditionPublisher,
         /// Empty between turns, and kept for its capacity.
         frames: Vec<OpusFrame>,
     },
@@ -60,9 +60,10 @@ impl Work {
         let transcoder = match job.source {
             TranscodingSource::Audio(source) => Transcoder::Audio {
                 transcoder: Box::new(AudioTranscoder::new(source, transcoders.settings())),
+                publisher: job.stream.publish_rendition(job.track, job.layout),
                 frames: Vec::new(),
             },
-            TranscodingSource::Video(source, _) => {
+            TranscodingSource::Video(source, _) | TranscodingSource::Ladder(source) => {
                 let ffmpeg = &transcoders.video_rules().ffmpeg;
                 let video = VideoWork::begin(&job, source, ffmpeg, registry, &mut units)?;
                 Transcoder::Video(Box::new(video))
@@ -72,7 +73,6 @@ impl Work {
             subscription,
             waker,
             transcoder,
-            publisher: job.stream.publish_rendition(job.track, job.layout),
             job,
             builder: UnitBuilder::default(),
             units,
@@ -98,6 +98,9 @@ impl Work {
     /// Transcodes what was published since the last call.
     pub(super) fn transcode(&mut self, now: Instant, transcoders: &Transcoders) {
         let before = thread_cpu();
+        if let Transcoder::Video(video) = &mut self.transcoder {
+            video.follow_rungs(&self.job);
+        }
         let mut units = std::mem::take(&mut self.units);
         self.subscription.poll(&mut units);
         let counts = self.counts();
@@ -119,8 +122,7 @@ impl Work {
         }
         let mut of_program = Duration::ZERO;
         if let Transcoder::Video(video) = &mut self.transcoder {
-            let (job, publisher) = (&self.job, &self.publisher);
-            of_program = video.serve_program(job, publisher, &mut self.builder, now);
+            of_program = video.serve_program(&self.job, &mut self.builder, now);
         }
         let cpu = thread_cpu().saturating_sub(before) + of_program;
         let cpu_ns = u64::try_from(cpu.as_nanos()).unwrap_or(0);
@@ -154,7 +156,7 @@ impl Work {
                 && state.trouble.is_none()
             {
                 let (stream, kind) = (self.job.stream.name(), self.job.source.kind());
-                tracing::warn!(%stream, "{kind} for browsers: {trouble}");
+                tracing::warn!(%stream, "{kind} that is transcoded: {trouble}");
             }
             state.trouble = trouble;
         }
@@ -172,8 +174,7 @@ impl Work {
             .for_each(|piece| self.coded.extend_from_slice(piece));
         match &mut self.transcoder {
             Transcoder::Video(video) => {
-                let publisher = &self.publisher;
-                if video.take(unit, &self.coded, &self.job, publisher, &mut self.builder) {
+                if video.take(unit, &self.coded, &self.job, &mut self.builder) {
                     transcoders.counters.late.add(1);
                 }
             }
@@ -181,7 +182,11 @@ impl Work {
                 transcoders.counters.late.add(1);
                 self.job.counters.late.add(1);
             }
-            Transcoder::Audio { transcoder, frames } => {
+            Transcoder::Audio {
+                transcoder,
+                publisher,
+                frames,
+            } => {
                 // A frame that makes no audio is counted by the transcoder, which knows when it is
                 // worth telling.
                 let _ = transcoder.push(&self.coded, unit.time, frames);
@@ -193,7 +198,7 @@ impl Work {
                         continue;
                     };
                     let published = Instant::now();
-                    if self.publisher.push(opus, published).is_none() {
+                    if publisher.push(opus, published).is_none() {
                         continue;
                     }
                     let waited = unit.time.saturating_since(frame.time);

@@ -77,8 +77,8 @@ impl Worker {
             self.transcoders.counters.started.add(1);
             job.note_start(now);
             let (stream, from) = (job.stream.name(), job.source.codec());
-            let (kind, to) = (job.source.kind(), job.source.transcoded().codec);
-            tracing::info!(%stream, %from, %to, "{kind} is transcoded for browsers");
+            let (purpose, to) = (job.source.purpose(), job.source.transcoded().codec);
+            tracing::info!(%stream, %from, %to, "{purpose}");
             let registry = self.poll.registry();
             match Work::new(Arc::clone(&job), &self.waker, registry, &self.transcoders) {
                 Ok(work) => self.works.push(work),

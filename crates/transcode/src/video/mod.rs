@@ -13,6 +13,9 @@
 //! They also begin with IDR pictures only. Of a source with intra refresh, the pictures behind a
 //! recovery point are decoded until they are right, and encoded from then on.
 //!
+//! A ladder is the same with several encoders, each of which gets the picture in its size: a picture is
+//! decoded once.
+//!
 //! Other codecs are decoded by a program, FFmpeg, which the caller starts: [`ProgramTranscoder`] makes
 //! the bytes that the program reads, and takes those that the program writes.
 
@@ -21,6 +24,7 @@ pub(crate) mod encoder;
 mod frame_encoder;
 mod nut;
 mod program;
+mod scale;
 mod source;
 mod trouble;
 
@@ -95,9 +99,20 @@ pub struct AccessUnit<'a> {
     pub keyframe: bool,
 }
 
+/// A lower layer that is encoded: its size and its bitrate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RungTarget {
+    /// Size of the pictures, at most that of the source in both directions.
+    pub size: FrameSize,
+    /// Bitrate of the encoder.
+    pub bitrate: Bitrate,
+}
+
 /// A frame without reordering.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VideoFrame {
+    /// Place of the rung that the frame belongs to; 0 without a ladder.
+    pub output: usize,
     /// Access unit of H.264 in Annex B form, with parameter sets if it is a keyframe.
     pub data: Vec<u8>,
     /// Media time at which the picture is shown.
@@ -125,9 +140,19 @@ impl VideoTranscoder {
     /// Creates a transcoder. Decoder and encoder are made with the first keyframe. `source`: bitrate
     /// of the coded video, 0 if it is not known.
     pub fn new(source: Bitrate) -> Self {
+        Self::with(FrameEncoder::new(Codec::H264, source))
+    }
+
+    /// Creates a transcoder into `rungs`, the largest first, each of which is encoded while it is
+    /// [active](Self::set_active).
+    pub fn of_ladder(rungs: &[RungTarget]) -> Self {
+        Self::with(FrameEncoder::of_rungs(rungs))
+    }
+
+    fn with(encoder: FrameEncoder) -> Self {
         Self {
             decoder: None,
-            encoder: FrameEncoder::new(Codec::H264, source),
+            encoder,
             pending: VecDeque::new(),
             next: 0,
             is_broken: true,
@@ -252,9 +277,15 @@ impl VideoTranscoder {
         self.decoder = None;
     }
 
-    /// Makes the next frame a keyframe.
-    pub fn request_keyframe(&mut self) {
-        self.encoder.request_keyframe();
+    /// Makes the next frame of output `place` a keyframe; of a rung, which has two keyframes a second at
+    /// most, one of the next.
+    pub fn request_keyframe(&mut self, place: usize) {
+        self.encoder.request_keyframe(place);
+    }
+
+    /// Sets whether rung `place` is encoded. A rung begins with a keyframe.
+    pub fn set_active(&mut self, place: usize, is_active: bool) {
+        self.encoder.set_active(place, is_active);
     }
 
     /// Returns the counts since the transcoder was created. `steps` are pictures that were left out
@@ -282,5 +313,7 @@ impl fmt::Debug for VideoTranscoder {
     }
 }
 
+#[cfg(test)]
+mod ladder_tests;
 #[cfg(test)]
 mod tests;

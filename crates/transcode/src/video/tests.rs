@@ -256,7 +256,7 @@ fn a_keyframe_is_made_when_it_is_requested_and_none_is_encoded_without_time() {
     let mut out = Vec::new();
     for (number, frame) in film.iter().enumerate() {
         if number == 20 {
-            transcoder.request_keyframe();
+            transcoder.request_keyframe(0);
         }
         let encodes = number < 30;
         let pushed = transcoder.push(unit_of(frame), encodes, &mut out);
@@ -336,7 +336,7 @@ fn the_bitrate_is_half_as_much_again_within_limits() {
     ] {
         let transcoder = VideoTranscoder::new(Bitrate::from_bps(source));
         assert_eq!(
-            transcoder.encoder.bitrate,
+            transcoder.encoder.bitrate(),
             Bitrate::from_bps(bitrate),
             "{source}"
         );
@@ -395,7 +395,7 @@ fn a_request_makes_the_next_frame_a_keyframe_and_no_later_one() {
     let mut out = Vec::new();
     for (number, (data, keyframe)) in (0..).zip(still_frames(FrameSize::new(64, 32), 8)) {
         if number == 3 {
-            transcoder.request_keyframe();
+            transcoder.request_keyframe(0);
         }
         // The fourth is decoded only, so that the fifth becomes the keyframe.
         let unit = unit(&data, at_ms(40 * number), keyframe);

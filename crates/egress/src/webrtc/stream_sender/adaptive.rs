@@ -147,16 +147,20 @@ impl Adaptive {
 
 impl StreamSender {
     /// Begins to choose the video's layer by the path, if the stream has several and the session measures
-    /// the path.
-    pub(super) fn adapt(&mut self, session: &mut Session, stream: &Stream, now: Instant) {
+    /// the path. A stream may get layers while the viewer is connected.
+    pub fn adapt(&mut self, session: &mut Session, stream: &Stream, now: Instant) {
+        if !self.has_started || self.adaptive.is_some() {
+            return;
+        }
+        let coming = |it: &TrackSender| it.target().unwrap_or(it.source);
         let is_layered = |of: &TrackLayer| of.layer != LayerIndex::BASE && !self.fixed.contains(of);
         let mut tracks = self.tracks.iter();
-        let found = tracks.position(|it| it.kind() == Kind::Video && is_layered(&it.source));
-        let Some(place) = found.filter(|_| self.adaptive.is_none()) else {
+        let found = tracks.position(|it| it.kind() == Kind::Video && is_layered(&coming(it)));
+        let Some(place) = found else {
             return;
         };
         if session.begin_congestion_control(now) {
-            let track = self.tracks[place].source;
+            let track = coming(&self.tracks[place]);
             let adaptive = self.begin_to_adapt(place, now);
             adaptive.measure(track, stream, now);
         }
@@ -182,7 +186,8 @@ impl StreamSender {
     /// Begins with the present layer of a track, and with nothing measured.
     #[cold]
     fn begin_to_adapt(&mut self, place: usize, now: Instant) -> &mut Adaptive {
-        let layer = self.tracks[place].source.layer;
+        let track = &self.tracks[place];
+        let layer = track.target().unwrap_or(track.source).layer;
         let mut choice = LayerChoice::new(layer, now);
         choice.request = self.request;
         self.adaptive.insert(Box::new(Adaptive {

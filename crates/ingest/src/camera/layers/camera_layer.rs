@@ -48,6 +48,7 @@ impl CameraLayer {
             bitrate: self.bitrate,
             absence,
             other_codec: video.filter(|it| it.codec != codec).cloned().map(Box::new),
+            is_made_here: false,
         }
     }
 }

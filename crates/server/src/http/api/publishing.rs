@@ -96,7 +96,8 @@ pub(crate) struct PublishedTrack {
     since_keyframe_s: Option<f64>,
     /// Whether the video has B-frames.
     b_frames: bool,
-    /// Encodings of the track that its publisher sends at the same time; empty for a single one.
+    /// Encodings of the track that its publisher sends at the same time, or of which this server makes the
+    /// lower ones; empty for a single one.
     layers: Vec<PublishedLayer>,
 }
 
@@ -122,7 +123,9 @@ pub(crate) struct PublishedLayer {
     /// of all others.
     #[serde(skip_serializing_if = "Option::is_none")]
     codec: Option<&'static str>,
-    /// `live`, `paused` for a layer that is not fetched because nobody watches it, or `failed`.
+    /// Whether the layer is one of a ladder, which this server encodes while somebody watches it.
+    is_made_here: bool,
+    /// `live`, `paused` for a layer that is neither fetched nor encoded because nobody watches it, or `failed`.
     state: &'static str,
     /// The reason why the layer does not come; absent if it comes.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -334,6 +337,7 @@ pub(in crate::http) fn layers(
             since_keyframe_s: figures.since_keyframe.map(|it| it.as_secs_f64()),
             is_best: layer == best,
             codec: other.map(|it| it.codec.encoding_name()),
+            is_made_here: described.is_made_here,
             state,
             detail,
         }

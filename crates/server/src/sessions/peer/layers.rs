@@ -47,6 +47,7 @@ impl Peer {
     pub(in crate::sessions) fn choose_layers(&mut self, now: Instant) {
         if let Role::Viewer(viewer) = &mut self.role {
             viewer.sender.choose(&self.session, &self.stream, now);
+            viewer.sender.adapt(&mut self.session, &self.stream, now);
         }
     }
 }

@@ -54,6 +54,7 @@ pub(crate) use role::Role;
 pub(super) use talker::TalkCounters;
 pub(crate) use talker::Talker;
 pub(crate) use viewer::Viewer;
+use viewer::{LADDER_HELPS, lacks_layers};
 
 /// Interval at which the state of the path to a viewer is published. All shards share one registry,
 /// so this must not be too often.
@@ -408,7 +409,12 @@ impl Peer {
             return;
         };
         if viewer.log_skip(read_at) {
-            tracing::warn!(session = %self.id, stream = %self.stream.name(), frames, "viewer too slow, skipped to the next keyframe");
+            let (session, stream) = (&self.id, self.stream.name());
+            let hint = match lacks_layers(&self.stream.tracks()) {
+                true => format!("; {LADDER_HELPS}"),
+                false => String::new(),
+            };
+            tracing::warn!(%session, %stream, frames, "viewer too slow, skipped to the next keyframe{hint}");
         }
     }
 

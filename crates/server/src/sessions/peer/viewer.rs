@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use glassline_egress::webrtc::StreamSender;
 use glassline_hub::{Demand, Stream, TrackLayout, ViewerToken};
 use glassline_latency::LayerView;
-use glassline_media::{Bitrate, LayerIndex, Track, TrackLayer};
+use glassline_media::{Bitrate, Kind, LayerIndex, Track, TrackLayer};
 use glassline_webrtc::Session;
 
 use crate::transcoding::{Substitutes, TranscodingLease};
@@ -14,6 +14,19 @@ use crate::transcoding::{Substitutes, TranscodingLease};
 /// Shortest interval between two log lines that say that one viewer is too slow, so that logging
 /// does not slow the shard down.
 const SKIP_LOGGED: Duration = Duration::from_secs(10);
+
+/// Time for which a viewer whose frames were skipped counts as one whose path is too narrow.
+const WEAK: Duration = Duration::from_secs(30);
+
+/// The remedy for viewers whose path carries less than the only layer of a stream.
+pub(super) const LADDER_HELPS: &str =
+    "a ladder would give such viewers a lower one (`ladder: [360p]` at the source)";
+
+/// Returns whether the stream has video in a single encoding.
+pub(super) fn lacks_layers(tracks: &[Track]) -> bool {
+    let mut videos = tracks.iter().filter(|it| it.kind() == Kind::Video);
+    videos.next().is_some_and(|it| it.layers.is_empty())
+}
 
 /// The state that only a viewer needs: its stream sender and its entry in the stream's viewer
 /// count.
@@ -96,8 +109,20 @@ impl Viewer {
         stream: &Stream,
         now: Instant,
     ) -> Option<LayerView> {
-        let report = self.sender.layer_report()?;
         let tracks = stream.tracks();
+        let Some(report) = self.sender.layer_report() else {
+            let since = self.last_skip_logged?;
+            let time = now.saturating_duration_since(since);
+            let is_weak = time < WEAK && lacks_layers(&tracks);
+            return is_weak.then(|| LayerView {
+                rid: None,
+                temporal_layers: None,
+                estimate_bps: None,
+                reason: format!("the path carries less than the only layer; {LADDER_HELPS}"),
+                seconds: time.as_secs(),
+                mid: String::new(),
+            });
+        };
         let layers = &tracks.get(report.layer.track.get())?.layers;
         let place = usize::from(report.layer.layer.0).checked_sub(1);
         let layer = place.and_then(|place| layers.get(place));

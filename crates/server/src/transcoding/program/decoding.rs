@@ -2,10 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use glassline_media::Bitrate;
-use glassline_transcode::{
-    AccessUnit, Counts, FrameSize, ProgramTranscoder, VideoFrame, VideoSource,
-};
+use glassline_transcode::{AccessUnit, Counts, FrameSize, ProgramTranscoder, VideoFrame};
 use mio::Registry;
 
 use super::find;
@@ -36,7 +33,6 @@ const WORKED: Duration = Duration::from_secs(30);
 #[derive(Debug)]
 pub(in crate::transcoding) struct ProgramDecoding {
     transcoder: ProgramTranscoder,
-    source: VideoSource,
     /// The program: its path or its name.
     program: String,
     registry: Registry,
@@ -61,17 +57,14 @@ struct Running {
 }
 
 impl ProgramDecoding {
-    /// Prepares to decode `source`. `bitrate`: that of the coded video, 0 if it is not known.
-    /// `registry` is that of the thread.
-    pub(in crate::transcoding) fn new(
-        source: VideoSource,
-        bitrate: Bitrate,
+    /// Prepares to decode what `transcoder` encodes. `registry` is that of the thread.
+    pub(in crate::transcoding) const fn new(
+        transcoder: ProgramTranscoder,
         program: String,
         registry: Registry,
     ) -> Self {
         Self {
-            transcoder: ProgramTranscoder::new(source, bitrate),
-            source,
+            transcoder,
             program,
             registry,
             running: None,
@@ -118,7 +111,7 @@ impl ProgramDecoding {
             return false;
         }
         self.transcoder.restart();
-        let arguments = ProgramTranscoder::arguments(self.source);
+        let arguments = ProgramTranscoder::arguments(self.transcoder.source());
         let started = find(&self.program).and_then(|path| {
             let started = Process::start(&path, &arguments, &self.registry, now);
             started.map_err(|error| format!("cannot start {}: {error}", path.display()))
@@ -199,9 +192,14 @@ impl ProgramDecoding {
         self.transcoder.leave_out();
     }
 
-    /// Makes the next frame a keyframe.
-    pub(in crate::transcoding) const fn request_keyframe(&mut self) {
-        self.transcoder.request_keyframe();
+    /// Makes the next frame of output `place` a keyframe.
+    pub(in crate::transcoding) fn request_keyframe(&mut self, place: usize) {
+        self.transcoder.request_keyframe(place);
+    }
+
+    /// Sets whether rung `place` is encoded.
+    pub(in crate::transcoding) fn set_active(&mut self, place: usize, is_active: bool) {
+        self.transcoder.set_active(place, is_active);
     }
 
     /// Returns the processor time of the process since it was told last.

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use glassline_media::{Bitrate, Codec, MediaTime, Track};
-use glassline_transcode::{AccessUnit, VideoSource};
+use glassline_transcode::{AccessUnit, ProgramTranscoder, VideoSource};
 use mio::{Events, Poll};
 
 use super::*;
@@ -26,7 +26,11 @@ impl Scene {
         let registry = poll.registry().try_clone().expect("a descriptor");
         let bitrate = Bitrate::default();
         Self {
-            decoding: ProgramDecoding::new(source, bitrate, program.to_owned(), registry),
+            decoding: ProgramDecoding::new(
+                ProgramTranscoder::new(source, bitrate),
+                program.to_owned(),
+                registry,
+            ),
             poll,
             now: Instant::now(),
             frames: 0,

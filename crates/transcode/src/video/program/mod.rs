@@ -22,7 +22,7 @@ use openh264::formats::YUVSource;
 use super::frame_encoder::{FrameEncoder, Shown};
 use super::nut::{self, Broken, Frame, Reader, Writer};
 use super::trouble::Failures;
-use super::{AccessUnit, PIXELS_MAX, VideoError, VideoFrame, VideoSource};
+use super::{AccessUnit, PIXELS_MAX, RungTarget, VideoError, VideoFrame, VideoSource};
 use crate::FrameSize;
 use crate::transcoder::Counts;
 
@@ -120,11 +120,21 @@ impl ProgramTranscoder {
     /// Creates a transcoder of `source`, which has to [need a program](VideoSource::needs_program).
     /// `bitrate`: that of the coded video, 0 if it is not known.
     pub fn new(source: VideoSource, bitrate: Bitrate) -> Self {
+        Self::with(source, FrameEncoder::new(source.codec(), bitrate))
+    }
+
+    /// Creates a transcoder of `source` into `rungs`, the largest first, each of which is encoded while it
+    /// is [active](Self::set_active).
+    pub fn of_ladder(source: VideoSource, rungs: &[RungTarget]) -> Self {
+        Self::with(source, FrameEncoder::of_rungs(rungs))
+    }
+
+    fn with(source: VideoSource, encoder: FrameEncoder) -> Self {
         Self {
             source,
             writer: None,
             reader: Reader::new(RAW_BYTES_MAX),
-            encoder: FrameEncoder::new(source.codec(), bitrate),
+            encoder,
             pending: VecDeque::new(),
             first: None,
             is_broken: true,
@@ -258,9 +268,20 @@ impl ProgramTranscoder {
         self.is_broken = true;
     }
 
-    /// Makes the next frame a keyframe.
-    pub const fn request_keyframe(&mut self) {
-        self.encoder.request_keyframe();
+    /// Returns the video that is decoded.
+    pub const fn source(&self) -> VideoSource {
+        self.source
+    }
+
+    /// Makes the next frame of output `place` a keyframe; of a rung, which has two keyframes a second at
+    /// most, one of the next.
+    pub fn request_keyframe(&mut self, place: usize) {
+        self.encoder.request_keyframe(place);
+    }
+
+    /// Sets whether rung `place` is encoded. A rung begins with a keyframe.
+    pub fn set_active(&mut self, place: usize, is_active: bool) {
+        self.encoder.set_active(place, is_active);
     }
 
     /// Returns the counts since the transcoder was created. `steps` are pictures that were left out

@@ -1,0 +1,123 @@
+//! A viewer whose network carries less than the only layer of its stream, and a server that encodes a
+//! lower one for as long.
+
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use libtest_mimic::Failed;
+use serde_json::Value;
+
+use crate::http;
+use crate::namespace::{self, HERE, INTERFACE, Neighbor};
+use crate::peers::{Peer, Test};
+use crate::process::{Running, eventually, output_folder};
+use crate::server::Server;
+
+pub(crate) const TESTS: &[Test] = &[Test {
+    name: NARROW,
+    needs: &[Peer::Chromium, Peer::Ffmpeg, Peer::Namespaces],
+    run: || {
+        namespace::inside(
+            NARROW,
+            LONG,
+            a_viewer_on_a_narrow_path_gets_a_rung_and_comes_back,
+        )
+    },
+}];
+
+const NARROW: &str = "ladder::a_viewer_on_a_narrow_path_gets_a_rung_and_comes_back";
+
+/// Long, for a browser in a namespace on a busy machine.
+const LONG: Duration = Duration::from_secs(240);
+
+/// Frames a second since the first call, once five seconds have passed.
+const FRAMES: &str = "
+    window.first ??= { at: performance.now(), frames: glassline.framesDecoded };
+    const seconds = (performance.now() - first.at) / 1000;
+    return seconds > 5 && (glassline.framesDecoded - first.frames) / seconds;";
+
+/// Writes video of 1280 by 720 at 2.5 Mbit/s and 30 frames a second; returns its path.
+fn film() -> Result<String, String> {
+    let path = output_folder().join("ladder.mp4").display().to_string();
+    let mut command = Command::new("ffmpeg");
+    command.args(["-v", "error", "-y", "-f", "lavfi", "-i"]);
+    command.args(["testsrc2=size=1280x720:rate=30", "-t", "20"]);
+    command.args([
+        "-pix_fmt", "yuv420p", "-c:v", "libx264", "-preset", "veryfast",
+    ]);
+    command.args(["-bf", "0", "-g", "60", "-b:v", "2500k", "-maxrate", "2500k"]);
+    command.args(["-bufsize", "2500k", &path]);
+    let mut running = Running::start("ffmpeg", command)?;
+    let status = running.wait(LONG)?;
+    match status.success() {
+        true => Ok(path),
+        false => Err(format!("ffmpeg ended with {status}")),
+    }
+}
+
+/// Runs `tc` with the words of `line`.
+fn tc(line: &str) -> Result<(), String> {
+    let output = Command::new("tc").args(line.split(' ')).output();
+    let output = output.map_err(|error| format!("tc {line}: {error}"))?;
+    let error = String::from_utf8_lossy(&output.stderr);
+    let is_done = output.status.success().then_some(());
+    is_done.ok_or_else(|| format!("tc {line}: {error}"))
+}
+
+/// Returns the layer of the only viewer.
+fn layer(server: &Server) -> Result<Value, String> {
+    let viewers = http::get_json(&server.admin_url("/api/v1/webrtc/viewers"))?;
+    Ok(viewers["viewers"][0]["path"]["layer"].clone())
+}
+
+/// Waits until the only viewer gets the layer `rid`; returns how long that took.
+fn await_layer(server: &Server, rid: &str) -> Result<Duration, String> {
+    let begun = Instant::now();
+    eventually(LONG, || {
+        let layer = layer(server)?;
+        match layer["rid"] == rid {
+            true => Ok(()),
+            false => Err(format!("not {rid}: {layer}")),
+        }
+    })?;
+    Ok(begun.elapsed())
+}
+
+/// Returns the transcodings of the server.
+fn transcodings(server: &Server) -> Result<Vec<Value>, String> {
+    let all = http::get_json(&server.admin_url("/api/v1/transcodings"))?;
+    Ok(all["transcodings"].as_array().cloned().unwrap_or_default())
+}
+
+fn a_viewer_on_a_narrow_path_gets_a_rung_and_comes_back() -> Result<(), Failed> {
+    let neighbor = Neighbor::start()?;
+    let yaml = format!("http: {{address: '{HERE}:0'}}\nmedia: {{address: '{HERE}:0'}}\n");
+    let source = format!("cam={}?ladder=360p", film()?);
+    let server = Server::configured(&yaml, &[&source])?;
+    let browser = namespace::browser_of(&neighbor)?;
+    browser.open(&server.url("/cam").replace("127.0.0.1", HERE))?;
+    browser.wait_until(LONG, "return glassline.framesDecoded > 60")?;
+    await_layer(&server, "source")?;
+    let idle = transcodings(&server)?;
+    if !idle.is_empty() {
+        return Err(format!("nobody needs a lower layer: {idle:?}").into());
+    }
+    tc(&format!(
+        "qdisc add dev {INTERFACE} root tbf rate 800kbit burst 4kb latency 300ms"
+    ))?;
+    let down = await_layer(&server, "360p")?;
+    let frames = browser.wait_until(LONG, FRAMES)?.as_f64().unwrap_or(0.0);
+    let view = transcodings(&server)?.first().cloned().unwrap_or_default();
+    println!("the rung after {down:?}, {frames:.1} frames/s; {view}");
+    if frames < 20.0 || layer(&server)?["rid"] != "360p" || view["layers"][0] != "360p" {
+        return Err(format!("{frames:.1} frames/s of {}", layer(&server)?).into());
+    }
+    tc(&format!("qdisc del dev {INTERFACE} root"))?;
+    let up = await_layer(&server, "source")?;
+    println!("the source's layer again after {up:?}");
+    eventually(LONG, || match transcodings(&server)? {
+        left if left.is_empty() => Ok(()),
+        left => Err(format!("still encoded: {left:?}")),
+    })?;
+    Ok(())
+}
