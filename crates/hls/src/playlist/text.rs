@@ -29,7 +29,7 @@ impl MediaPlaylist {
         Some(RenditionReport {
             uri,
             segment: last.number,
-            part: (last.parts.len() as u64).checked_sub(1),
+            part: (last.listed_parts().len() as u64).checked_sub(1),
         })
     }
 
@@ -124,7 +124,7 @@ impl Segment {
     }
 
     fn write_parts(&self, text: &mut String) -> fmt::Result {
-        for part in &self.parts {
+        for part in self.listed_parts() {
             let (folder, number) = (&part.folder, part.number);
             let duration = Seconds(part.duration);
             let independent = match part.independent {

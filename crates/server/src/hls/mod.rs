@@ -17,6 +17,8 @@ mod broadcast;
 mod files;
 mod metrics;
 mod pass;
+#[cfg(test)]
+mod pauses;
 mod protocol;
 mod rendition;
 mod requests;

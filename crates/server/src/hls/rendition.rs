@@ -175,7 +175,7 @@ impl Rendition {
     pub(super) fn push(&self, part: NewPart, pieces: Pieces) {
         self.change(|state| {
             let pushed = state.playlist.push(part);
-            state.files.push_part(pushed.segment, pushed.part, pieces);
+            state.files.push_part(pushed, pieces);
         });
     }
 
@@ -255,7 +255,7 @@ impl Rendition {
 
     /// Returns the name of the playlist.
     pub(super) fn playlist_name(&self) -> String {
-        format!("{}.m3u8", self.name)
+        playlist_name(&self.name)
     }
 
     /// Returns the playlist, once it has what `directives` ask for. The reports of the other playlists
@@ -353,6 +353,11 @@ impl State {
         });
         Arc::clone(text)
     }
+}
+
+/// Returns the name of the playlist of the rendition called `name`.
+pub(super) fn playlist_name(name: &str) -> String {
+    format!("{name}.m3u8")
 }
 
 fn map_name(number: u64) -> Arc<str> {
