@@ -16,6 +16,7 @@
 //! one in any case, whether it continues the segment or begins another one.
 
 mod date;
+mod recorded;
 mod reload;
 mod segment;
 mod text;
@@ -24,6 +25,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use recorded::{RecordedForm, RecordedPlaylist, RecordedSegment};
 pub use reload::{Answer, Directives, DirectivesError};
 use segment::{Part, Segment};
 pub use text::RenditionReport;

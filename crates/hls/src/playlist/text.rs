@@ -163,7 +163,7 @@ impl RenditionReport {
 }
 
 /// A duration in seconds with at most 6 decimals.
-struct Seconds(Duration);
+pub(super) struct Seconds(pub(super) Duration);
 
 impl fmt::Display for Seconds {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -24,7 +24,7 @@ const SPAN: Duration = Duration::from_secs(24);
 /// Time between two looks at silent sources, as the writer has them.
 const TICK: Duration = Duration::from_millis(250);
 
-/// When a frame comes, by its time; `None` for a frame that is never sent.
+/// When a frame comes, by its decode time; `None` for a frame that is never sent.
 type Arrival = fn(Duration) -> Option<Duration>;
 
 const fn s(ms: u64) -> Duration {
@@ -176,7 +176,8 @@ fn arrivals(film: &mut glassline_demux::Demuxer, arrival: Arrival) -> Vec<(Durat
     let mut frames = Vec::new();
     loop {
         let frame = film.next_frame().expect("a good sample").expect("it loops");
-        let at = frame.time.saturating_since(MediaTime::ZERO);
+        // B-frames come in the order in which they are decoded.
+        let at = frame.decode_time.saturating_since(MediaTime::ZERO);
         if at > SPAN {
             break;
         }
