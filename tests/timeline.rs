@@ -32,8 +32,8 @@ pub(crate) const TESTS: &[Test] = &[
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A server that records the demo, and its folder.
-struct Recording {
-    server: Server,
+pub(crate) struct Recording {
+    pub(crate) server: Server,
     folder: PathBuf,
 }
 
@@ -44,7 +44,7 @@ impl Drop for Recording {
 }
 
 impl Recording {
-    fn start(name: &str) -> Result<Self, String> {
+    pub(crate) fn start(name: &str) -> Result<Self, String> {
         let folder = output_folder().join(format!("{}-{}", std::process::id(), unique(name)));
         let yaml = format!(
             "recordings:\n  folder: {}\n  free_gib: 0\n  record: [{{streams: ['**']}}]\n",
@@ -55,7 +55,7 @@ impl Recording {
     }
 
     /// Waits until so many seconds are recorded. Returns the start of the first stretch.
-    fn await_seconds(&self, seconds: f64) -> Result<String, String> {
+    pub(crate) fn await_seconds(&self, seconds: f64) -> Result<String, String> {
         let url = self.server.url("/-/playback/list?path=demo");
         let list = eventually(PATIENCE, || {
             let list = http::get_json(&url)?;

@@ -5,6 +5,7 @@
 //! parts, gaps, changes ─► MediaPlaylist ─┬► answer(Directives): now, wait, too far ahead
 //!                                        ├► text, delta update
 //!                                        └► rates, report ─► MultivariantPlaylist ─► text
+//! segments that are files already ─► RecordedPlaylist ─► text, delta update
 //! text of any server ─► reader ─► judge: findings
 //! ```
 //!
@@ -17,6 +18,6 @@ pub mod reader;
 
 pub use multivariant::{AudioRendition, MultivariantPlaylist, Variant};
 pub use playlist::{
-    Answer, Directives, DirectivesError, MediaPlaylist, NewPart, Numbers, Pushed, RenditionReport,
-    SegmentRate, Terms,
+    Answer, Directives, DirectivesError, MediaPlaylist, NewPart, Numbers, Pushed, RecordedForm,
+    RecordedPlaylist, RecordedSegment, RenditionReport, SegmentRate, Terms,
 };

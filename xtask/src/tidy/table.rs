@@ -114,7 +114,7 @@ pub(super) const ROOMS: &[(&str, &[Row])] = &[
         ("rtsp", &["cluster", "config", "failures", "metrics", "service", "settings"]),
         ("recordings", &["config", "events", "hooks", "metrics", "service", "settings"]),
         ("http", &["app", "cluster", "config", "events", "failures", "hooks", "http/server", "messages", "metrics", "onvif", "playback", "quic", "recordings", "rtsp", "service", "sessions", "settings", "snapshots", "stored", "talk", "telemetry", "transcoding"]),
-        ("hls", &["app", "config", "http", "metrics", "service", "sessions", "settings"]),
+        ("hls", &["app", "config", "http", "metrics", "playback", "service", "sessions", "settings"]),
         ("reload", &["addresses", "app", "config", "events", "hooks", "settings", "transcoding"]),
         ("sweep", &["app", "sessions"]),
         ("server", &["addresses", "app", "cluster", "config", "events", "failures", "hls", "hooks", "http", "http/server", "messages", "metrics", "onvif", "playback", "quic", "recordings", "reload", "rtsp", "service", "sessions", "settings", "stored", "sweep", "talk", "telemetry", "transcoding"]),

@@ -20,7 +20,7 @@ mod reload;
 pub mod rules;
 mod sequence;
 #[cfg(test)]
-mod test_playlist;
+pub(crate) mod test_playlist;
 #[cfg(test)]
 mod tests;
 mod version;

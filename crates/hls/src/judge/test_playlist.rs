@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::Findings;
 use crate::reader::{MediaPlaylist, Playlist, Surroundings, read};
 
-pub(super) fn media(text: &str) -> MediaPlaylist {
+pub(crate) fn media(text: &str) -> MediaPlaylist {
     let reading = read(text.as_bytes(), Surroundings::default()).expect("a playlist");
     assert!(reading.faults.is_empty(), "{:?}", reading.faults);
     match reading.playlist {
@@ -14,7 +14,7 @@ pub(super) fn media(text: &str) -> MediaPlaylist {
     }
 }
 
-pub(super) fn names(findings: Findings) -> Vec<&'static str> {
+pub(crate) fn names(findings: Findings) -> Vec<&'static str> {
     findings
         .into_sorted()
         .iter()

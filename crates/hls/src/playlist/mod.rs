@@ -9,10 +9,14 @@
 //! segment, so that a playlist never ends with a segment whose successor has no part yet: clients ask for
 //! the next part by its index then.
 //!
+//! A frame that stands for longer than a part may last, because the source paused, is a segment by itself,
+//! which only clients that load whole segments see: no part breaks the promise of `PART-TARGET`.
+//!
 //! Names of parts have a number of their own that runs through all segments. So the hinted part is the next
 //! one in any case, whether it continues the segment or begins another one.
 
 mod date;
+mod recorded;
 mod reload;
 mod segment;
 mod text;
@@ -21,6 +25,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use recorded::{RecordedForm, RecordedPlaylist, RecordedSegment};
 pub use reload::{Answer, Directives, DirectivesError};
 use segment::{Part, Segment};
 pub use text::RenditionReport;
@@ -29,6 +34,9 @@ pub(crate) use text::VERSION;
 /// Part of a Target Duration by which a segment may exceed it: durations are compared as whole seconds
 /// (§4.4.3.1).
 const ROUNDING: Duration = Duration::from_millis(450);
+
+/// Part of a part's duration that is not worth a digit of the playlist.
+const PART_ROUNDING: Duration = Duration::from_micros(500);
 
 /// Difference to the wanted length at which a segment is long enough. Timestamps of cameras vary by as
 /// much.
@@ -41,8 +49,7 @@ pub struct Terms {
     pub target: u32,
     /// Longest duration of a part (`PART-TARGET`).
     pub part_target: Duration,
-    /// Distance from the end at which clients begin (`PART-HOLD-BACK`). All playlists of a stream have the
-    /// same one.
+    /// Distance from the end at which clients begin (`PART-HOLD-BACK`).
     pub part_hold_back: Duration,
     /// Duration of the complete segments that the playlist keeps; at least 6 Target Durations count.
     pub window: Duration,
@@ -63,7 +70,7 @@ impl Terms {
     }
 
     /// Returns the longest duration of a segment.
-    fn longest(&self) -> Duration {
+    pub fn longest(&self) -> Duration {
         self.target() + ROUNDING
     }
 
@@ -231,15 +238,18 @@ impl MediaPlaylist {
     /// Adds a part. Returns the Media Sequence Number of its segment, and how many segments left the
     /// playlist.
     pub fn push(&mut self, part: NewPart) -> Pushed {
-        let begins = part.begins_segment || self.cut || self.open.is_none();
+        let is_long = part.duration > self.terms.part_target + PART_ROUNDING;
+        let begins = part.begins_segment || self.cut || is_long || self.open.is_none();
         if begins {
             self.close();
             self.begin(part.date);
         }
         let folder = Arc::clone(&self.hint_folder);
         let number = self.next_part;
-        self.next_part += 1;
-        self.hint_folder = Arc::clone(&self.folder);
+        if !is_long {
+            self.next_part += 1;
+            self.hint_folder = Arc::clone(&self.folder);
+        }
         let open = self.open.as_mut().expect("a segment is open");
         open.push(Part {
             number,
@@ -248,9 +258,12 @@ impl MediaPlaylist {
             bytes: part.bytes,
             independent: part.independent,
         });
+        open.undivided = is_long;
+        self.cut = is_long;
         Pushed {
             segment: open.number,
             part: number,
+            undivided: is_long,
             begins_segment: begins,
         }
     }
@@ -329,6 +342,7 @@ impl MediaPlaylist {
             date,
             discontinuities: std::mem::take(&mut self.discontinuities),
             gap: false,
+            undivided: false,
             duration: Duration::ZERO,
             parts: Vec::new(),
         });
@@ -367,6 +381,9 @@ pub struct Pushed {
     pub segment: u64,
     /// Number in its name.
     pub part: u64,
+    /// Whether the part has no name: it is longer than a part may be, and all of its segment. The number
+    /// goes to the next one.
+    pub undivided: bool,
     /// Whether the part begins its segment.
     pub begins_segment: bool,
 }

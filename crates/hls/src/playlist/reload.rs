@@ -120,7 +120,7 @@ impl MediaPlaylist {
         let parts_of = |number| {
             let all = self.segments.iter().chain(&self.open);
             let found = all.clone().find(|it| it.number == number);
-            found.map(|it| it.parts.len() as u64)
+            found.map(|it| it.listed_parts().len() as u64)
         };
         if segment < self.first_segment() {
             return Answer::Now;

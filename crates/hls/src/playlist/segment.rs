@@ -17,6 +17,9 @@ pub(super) struct Segment {
     pub(super) discontinuities: u32,
     /// Whether the source sent nothing.
     pub(super) gap: bool,
+    /// Whether clients get the segment only as a whole: one of its parts is longer than parts may be,
+    /// because the source paused.
+    pub(super) undivided: bool,
     pub(super) duration: Duration,
     pub(super) parts: Vec<Part>,
 }
@@ -36,6 +39,14 @@ impl Segment {
     pub(super) fn push(&mut self, part: Part) {
         self.duration += part.duration;
         self.parts.push(part);
+    }
+
+    /// Returns the parts that the playlist has.
+    pub(super) fn listed_parts(&self) -> &[Part] {
+        match self.undivided {
+            true => &[],
+            false => &self.parts,
+        }
     }
 
     /// Returns whether both segments have one initialization, at one place.

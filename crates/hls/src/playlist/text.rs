@@ -29,7 +29,7 @@ impl MediaPlaylist {
         Some(RenditionReport {
             uri,
             segment: last.number,
-            part: (last.parts.len() as u64).checked_sub(1),
+            part: (last.listed_parts().len() as u64).checked_sub(1),
         })
     }
 
@@ -124,7 +124,7 @@ impl Segment {
     }
 
     fn write_parts(&self, text: &mut String) -> fmt::Result {
-        for part in &self.parts {
+        for part in self.listed_parts() {
             let (folder, number) = (&part.folder, part.number);
             let duration = Seconds(part.duration);
             let independent = match part.independent {
@@ -163,7 +163,7 @@ impl RenditionReport {
 }
 
 /// A duration in seconds with at most 6 decimals.
-struct Seconds(Duration);
+pub(super) struct Seconds(pub(super) Duration);
 
 impl fmt::Display for Seconds {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -29,6 +29,10 @@ pub struct Hls {
     #[serde(deserialize_with = "window")]
     #[schemars(range(min = 1, max = 240))]
     pub window_s: u64,
+    /// Seconds of a recorded stream that `/NAME/hls/dvr.m3u8` has, for players that go back by hours.
+    #[serde(deserialize_with = "dvr")]
+    #[schemars(range(min = 60, max = 86400))]
+    pub dvr_s: u64,
     /// MiB that the segments of one stream may take. Beyond, a stream keeps fewer.
     #[serde(deserialize_with = "parts::positive")]
     #[schemars(range(min = 1))]
@@ -50,6 +54,7 @@ impl Default for Hls {
             part_ms: 200,
             segment_s: 2,
             window_s: 20,
+            dvr_s: 7200,
             stream_mib: 64,
             total_mib: 1024,
             idle_s: 30,
@@ -66,6 +71,11 @@ impl Hls {
     /// Returns the time that players can go back.
     pub(crate) const fn window(&self) -> Duration {
         Duration::from_secs(self.window_s)
+    }
+
+    /// Returns the duration of the playlist of the last hours.
+    pub(crate) const fn dvr(&self) -> Duration {
+        Duration::from_secs(self.dvr_s)
     }
 
     /// Returns the time without a request after which a stream's segments are dropped.
@@ -98,6 +108,14 @@ fn window<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
     }
 }
 
+fn dvr<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
+    let value = u64::deserialize(deserializer)?;
+    match (60..=86_400).contains(&value) {
+        true => Ok(value),
+        false => Err(D::Error::custom("must be from 60 to 86400")),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -111,6 +129,7 @@ mod tests {
             ("part_ms: 20", "must be from 100 to 2000"),
             ("segment_s: 11", "must be from 1 to 10"),
             ("window_s: 0", "must be from 1 to 240"),
+            ("dvr_s: 59", "must be from 60 to 86400"),
             ("idle_s: 0", "must be at least 1"),
         ] {
             let error = read(text).expect_err(text).to_string();

@@ -6,6 +6,7 @@
 //! | playlist that was waited for | six Target Durations: the same question has the same answer |
 //! | playlist as it is now | one second |
 //! | initialization, part, segment | one hour, immutable |
+//! | the same to a client that shows a right in place of a pass | as long, and by this client alone |
 //! | error | one second, so that a cache lets one of many clients ask again |
 
 use axum::body::Body;
@@ -21,10 +22,29 @@ use super::rendition::PlaylistText;
 /// Media type of playlists (§4).
 const PLAYLIST: HeaderValue = HeaderValue::from_static("application/vnd.apple.mpegurl");
 
-/// Files never change under their name.
-const FILES: HeaderValue = HeaderValue::from_static("public, max-age=3600, immutable");
+/// Seconds for which files are kept, which never change under their name.
+pub(super) const FILES_KEPT_S: u32 = 3600;
 
 const SHORT: HeaderValue = HeaderValue::from_static("public, max-age=1");
+
+/// Seconds for which an answer is kept, and by whom.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Keep {
+    ByAll(u32),
+    /// By the client that showed a right of its own: no cache of many clients could check that.
+    ByClient(u32),
+}
+
+impl Keep {
+    fn value(self, is_immutable: bool) -> HeaderValue {
+        let (by, seconds) = match self {
+            Self::ByAll(seconds) => ("public", seconds),
+            Self::ByClient(seconds) => ("private", seconds),
+        };
+        let immutable = if is_immutable { ", immutable" } else { "" };
+        ours(&format!("{by}, max-age={seconds}{immutable}"))
+    }
+}
 
 /// Answers with the Multivariant Playlist.
 pub(super) fn index(text: String) -> Response {
@@ -35,11 +55,10 @@ pub(super) fn index(text: String) -> Response {
     (headers, text).into_response()
 }
 
-/// Answers with a Media Playlist, which may be kept for `seconds`.
-pub(super) fn playlist(text: &PlaylistText, seconds: u32, request: &HeaderMap) -> Response {
+/// Answers with a Media Playlist.
+pub(super) fn playlist(text: &PlaylistText, keep: Keep, request: &HeaderMap) -> Response {
     let mut headers = HeaderMap::new();
-    let kept = format!("public, max-age={seconds}");
-    headers.insert(header::CACHE_CONTROL, ours(&kept));
+    headers.insert(header::CACHE_CONTROL, keep.value(false));
     headers.insert(header::ETAG, ours(&text.entity_tag));
     headers.append(header::VARY, HeaderValue::from_static("accept-encoding"));
     if has_already(request, &text.entity_tag) {
@@ -56,24 +75,64 @@ pub(super) fn playlist(text: &PlaylistText, seconds: u32, request: &HeaderMap) -
     (headers, body).into_response()
 }
 
-/// Answers with a file.
-pub(super) fn file(pieces: Pieces, kind: Kind, name: &str, request: &HeaderMap) -> Response {
-    let entity_tag = format!("\"{name}\"");
-    let mut headers = HeaderMap::new();
-    headers.insert(header::CACHE_CONTROL, FILES);
-    headers.insert(header::ETAG, ours(&entity_tag));
-    if has_already(request, &entity_tag) {
-        return (StatusCode::NOT_MODIFIED, headers).into_response();
-    }
+/// Answers with a file of a live stream.
+pub(super) fn file(
+    pieces: Pieces,
+    kind: Kind,
+    name: &str,
+    keep: Keep,
+    request: &HeaderMap,
+) -> Response {
+    let bytes: usize = pieces.iter().map(Bytes::len).sum();
+    let body = stream::iter(pieces.into_iter().map(Ok::<_, std::convert::Infallible>));
     let media_type = match kind {
         Kind::Audio => "audio/mp4",
         _ => "video/mp4",
     };
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(media_type));
-    let bytes: usize = pieces.iter().map(Bytes::len).sum();
-    headers.insert(header::CONTENT_LENGTH, bytes.into());
-    let body = stream::iter(pieces.into_iter().map(Ok::<_, std::convert::Infallible>));
-    (headers, Body::from_stream(body)).into_response()
+    let file = FileBody {
+        body: Body::from_stream(body),
+        bytes: bytes as u64,
+        media_type,
+    };
+    file.answer(name, keep, request)
+}
+
+/// Answers with a file of the past.
+pub(super) fn recorded_file(
+    body: Body,
+    bytes: u64,
+    name: &str,
+    keep: Keep,
+    request: &HeaderMap,
+) -> Response {
+    let file = FileBody {
+        body,
+        bytes,
+        media_type: "video/mp4",
+    };
+    file.answer(name, keep, request)
+}
+
+struct FileBody {
+    body: Body,
+    bytes: u64,
+    media_type: &'static str,
+}
+
+impl FileBody {
+    fn answer(self, name: &str, keep: Keep, request: &HeaderMap) -> Response {
+        let entity_tag = format!("\"{name}\"");
+        let mut headers = HeaderMap::new();
+        headers.insert(header::CACHE_CONTROL, keep.value(true));
+        headers.insert(header::ETAG, ours(&entity_tag));
+        if has_already(request, &entity_tag) {
+            return (StatusCode::NOT_MODIFIED, headers).into_response();
+        }
+        let media_type = HeaderValue::from_static(self.media_type);
+        headers.insert(header::CONTENT_TYPE, media_type);
+        headers.insert(header::CONTENT_LENGTH, self.bytes.into());
+        (headers, self.body).into_response()
+    }
 }
 
 /// Lets caches keep an error for a second.

@@ -1,7 +1,7 @@
 //! One stream as files, from the first request until nobody has asked for a while.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use glassline_hls::{AudioRendition, MultivariantPlaylist, RenditionReport, SegmentRate, Variant};
@@ -12,7 +12,7 @@ use tokio::sync::watch;
 
 use super::aac::{self, AacMaker};
 use super::audience::Viewers;
-use super::rendition::Rendition;
+use super::rendition::{Rendition, playlist_name};
 use super::rungs::{Rung, WantedRungs, rungs};
 use crate::config::Hls as Settings;
 
@@ -24,6 +24,8 @@ pub(super) struct Broadcast {
     renditions: RwLock<Vec<Arc<Rendition>>>,
     pub(super) viewers: Mutex<Viewers>,
     begun: Instant,
+    /// Number of the first segment of each rendition, once it is known.
+    pub(super) first_segment: OnceLock<u64>,
     /// Milliseconds from the beginning to the latest request.
     used_ms: AtomicU64,
     /// Number of renditions and parts so far, for those who wait for the first.
@@ -45,6 +47,7 @@ impl Broadcast {
             renditions: RwLock::default(),
             viewers: Mutex::default(),
             begun: now,
+            first_segment: OnceLock::new(),
             used_ms: AtomicU64::new(0),
             grown: watch::Sender::new(0),
             stop: TaskWaker::default(),
@@ -196,12 +199,7 @@ impl Broadcast {
                 playlist.video.push(rung.variant(uri, frame_rate));
             }
         }
-        let made = tracks
-            .iter()
-            .enumerate()
-            .filter(|(_, it)| AacMaker::takes(it));
-        for (index, _) in made {
-            let name = rendition_name(Kind::Audio, TrackIndex(index), aac::LAYER);
+        for name in self.made_on_demand() {
             playlist.audio.push(made_audio(uri(&name), name));
         }
         // Players begin with the first variant.
@@ -215,11 +213,34 @@ impl Broadcast {
         playlist
     }
 
-    /// Returns the newest parts of all renditions but `own`.
+    /// Returns the names of the renditions that are made once somebody asks for them.
+    fn made_on_demand(&self) -> Vec<String> {
+        let tracks = self.stream.tracks();
+        let made = TrackIndex::enumerate(&*tracks).filter(|(_, track)| AacMaker::takes(track));
+        made.map(|(index, _)| rendition_name(Kind::Audio, index, aac::LAYER))
+            .collect()
+    }
+
+    /// Returns the newest parts of all renditions but `own`. One that nobody has asked for yet begins with
+    /// the part that its report names.
     pub(super) fn reports(&self, own: &Rendition) -> Vec<RenditionReport> {
         let renditions = self.renditions();
         let others = renditions.iter().filter(|it| it.name != own.name);
-        others.filter_map(|it| it.report()).collect()
+        let mut reports: Vec<_> = others.filter_map(|it| it.report()).collect();
+        let Some(first) = self.first_segment.get() else {
+            return reports;
+        };
+        for name in self.made_on_demand() {
+            let uri = playlist_name(&name);
+            if name != own.name && reports.iter().all(|it| it.uri != uri) {
+                reports.push(RenditionReport {
+                    uri,
+                    segment: *first,
+                    part: Some(0),
+                });
+            }
+        }
+        reports
     }
 
     pub(super) fn viewers(&self) -> MutexGuard<'_, Viewers> {

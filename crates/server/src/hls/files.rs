@@ -4,6 +4,7 @@
 use std::collections::VecDeque;
 
 use bytes::Bytes;
+use glassline_hls::Pushed;
 
 /// Segments that are kept after they have left the playlist: clients may be about to ask for them.
 const KEPT_BEHIND: u64 = 2;
@@ -30,6 +31,8 @@ struct SegmentFile {
     number: u64,
     /// Number of the initialization.
     header: u64,
+    /// Whether its only part has no name.
+    undivided: bool,
     parts: Vec<PartFile>,
 }
 
@@ -46,18 +49,23 @@ impl Files {
         self.headers.push_back(HeaderFile { number, bytes });
     }
 
-    /// Adds a part to the segment called `segment`, which it may begin.
-    pub(super) fn push_part(&mut self, segment: u64, number: u64, pieces: Pieces) {
+    /// Adds a part to its segment, which it may begin.
+    pub(super) fn push_part(&mut self, pushed: Pushed, pieces: Pieces) {
         self.bytes += pieces.iter().map(Bytes::len).sum::<usize>();
-        if self.segments.back().is_none_or(|it| it.number != segment) {
+        let is_of = |it: &SegmentFile| it.number == pushed.segment;
+        if !self.segments.back().is_some_and(is_of) {
             self.segments.push_back(SegmentFile {
-                number: segment,
+                number: pushed.segment,
                 header: self.headers.back().map_or(0, |it| it.number),
+                undivided: pushed.undivided,
                 parts: Vec::new(),
             });
         }
         if let Some(last) = self.segments.back_mut() {
-            last.parts.push(PartFile { number, pieces });
+            last.parts.push(PartFile {
+                number: pushed.part,
+                pieces,
+            });
         }
     }
 
@@ -103,7 +111,7 @@ impl Files {
             let first = it.parts.first().map_or(0, |it| it.number);
             match number {
                 _ if number < first => std::cmp::Ordering::Greater,
-                _ if number > last => std::cmp::Ordering::Less,
+                _ if number > last || it.undivided => std::cmp::Ordering::Less,
                 _ => std::cmp::Ordering::Equal,
             }
         })?;
@@ -128,6 +136,15 @@ impl SegmentFile {
 mod tests {
     use super::*;
 
+    fn pushed(segment: u64, part: u64) -> Pushed {
+        Pushed {
+            segment,
+            part,
+            undivided: false,
+            begins_segment: false,
+        }
+    }
+
     fn files() -> Files {
         let mut files = Files::default();
         files.push_header(1, Bytes::from_static(b"one"));
@@ -138,7 +155,7 @@ mod tests {
             for part in 0..4 {
                 let number = segment * 4 + part;
                 let bytes = Bytes::from(format!("{number},"));
-                files.push_part(segment, number, vec![bytes]);
+                files.push_part(pushed(segment, number), vec![bytes]);
             }
         }
         files
@@ -158,6 +175,23 @@ mod tests {
         assert_eq!(text(files.segment(19)), None);
         assert_eq!(text(files.part(80)), None);
         assert_eq!(text(files.header(1)).as_deref(), Some("one"));
+    }
+
+    #[test]
+    fn the_number_of_an_undivided_segment_is_that_of_the_part_behind_it() {
+        let mut files = files();
+        let whole = Pushed {
+            undivided: true,
+            ..pushed(20, 80)
+        };
+        files.push_part(whole, vec![Bytes::from_static(b"long")]);
+        assert_eq!(text(files.part(80)), None);
+        files.push_part(pushed(21, 80), vec![Bytes::from_static(b"short")]);
+        assert_eq!(text(files.part(80)).as_deref(), Some("short"));
+        assert_eq!(text(files.segment(20)).as_deref(), Some("long"));
+        for number in 40..80 {
+            assert_eq!(text(files.part(number)), Some(format!("{number},")));
+        }
     }
 
     #[test]

@@ -7,6 +7,8 @@
 //!  GET PASS/video0/p17.m4s ───────────────────────────┘
 //! ```
 //!
+//! Recordings go by the same protocol, with a right of their own: [`past`].
+//!
 //! A viewer has no state here. Files never change, and playlists are equal for all who ask for the same
 //! part, so that a cache in front answers any number of viewers ([`pass`] says how rights fit with that).
 
@@ -17,6 +19,9 @@ mod broadcast;
 mod files;
 mod metrics;
 mod pass;
+mod past;
+#[cfg(test)]
+mod pauses;
 mod protocol;
 mod rendition;
 mod requests;
@@ -28,13 +33,14 @@ mod track_writer;
 mod writer;
 
 use axum::routing::get;
+use glassline_access::auth::Action;
 
 use crate::http::ViewerRoutes;
 use crate::http::rules::Right;
 pub(crate) use protocol::Hls;
 
 /// Returns the routes of the protocol, each with its right. The handlers behind a pass check it, and the
-/// right to read in its place.
+/// right to read, or to watch recordings, in its place.
 pub(crate) fn routes() -> ViewerRoutes {
     ViewerRoutes::of("hls")
         .route(
@@ -51,5 +57,30 @@ pub(crate) fn routes() -> ViewerRoutes {
             "/{stream}/hls/{pass}/{rendition}/{file}",
             Right::Session,
             get(requests::file),
+        )
+        .route(
+            "/{stream}/hls/dvr.m3u8",
+            Right::Do(Action::Playback),
+            get(past::requests::last_hours_index),
+        )
+        .route(
+            "/{stream}/hls/vod.m3u8",
+            Right::Do(Action::Playback),
+            get(past::requests::span_index),
+        )
+        .route(
+            "/{stream}/hls/{pass}/dvr.m3u8",
+            Right::Session,
+            get(past::requests::last_hours),
+        )
+        .route(
+            "/{stream}/hls/{pass}/vod.m3u8",
+            Right::Session,
+            get(past::requests::span),
+        )
+        .route(
+            "/{stream}/hls/{pass}/past/{file}",
+            Right::Session,
+            get(past::requests::file),
         )
 }

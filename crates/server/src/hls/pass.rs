@@ -5,6 +5,7 @@
 //! /cam/hls/index.m3u8?token=…            the right is checked
 //!   └► P5986.xxxx/video0.m3u8?token=…    a pass for playlists, and the right again once it has ended
 //!        └► ../F5986.xxxx/video0/s1.m4s  a pass for files, which opens no playlist
+//! /cam/hls/dvr.m3u8 ─► R5986.xxxx/…     a pass for recordings: no other opens them, and it nothing else
 //! ```
 //!
 //! A pass is the same for all viewers of its window, so that caches answer all of them with one copy.
@@ -32,6 +33,8 @@ const MAC_BYTES: usize = 16;
 pub(super) enum Opens {
     Playlists,
     Files,
+    /// Everything that was recorded.
+    Past,
 }
 
 impl Opens {
@@ -39,6 +42,7 @@ impl Opens {
         match self {
             Self::Playlists => 'P',
             Self::Files => 'F',
+            Self::Past => 'R',
         }
     }
 }
@@ -97,6 +101,7 @@ mod tests {
         assert!(is_valid("cam", Opens::Playlists, 1));
         assert!(!is_valid("cam", Opens::Playlists, 2));
         assert!(!is_valid("cam", Opens::Files, 0));
+        assert!(!is_valid("cam", Opens::Past, 0));
         assert!(!is_valid("cam2", Opens::Playlists, 0));
         assert!(!other.is_valid(&pass, "cam", Opens::Playlists, at(0)));
         assert!(!key.is_valid("", "cam", Opens::Playlists, at(0)));

@@ -11,6 +11,7 @@ use tokio::runtime::Handle;
 
 use super::broadcast::Broadcast;
 use super::pass::PassKey;
+use super::past::Past;
 use super::writer::{Ended, Services, Writer};
 use crate::app::AppParts;
 use crate::config::{Config, Hls as Settings};
@@ -30,6 +31,7 @@ pub(crate) struct Hls {
     supervisor: Arc<Supervisor>,
     pub(super) key: PassKey,
     broadcasts: Arc<Mutex<Broadcasts>>,
+    pub(super) past: Past,
     pub(super) waits: FairPlaces<SourcePrefix>,
     pub(super) counters: Counters,
 }
@@ -83,6 +85,7 @@ impl Hls {
                 is_stopped: false,
                 by_name: HashMap::new(),
             })),
+            past: Past::default(),
             waits: FairPlaces::new(waits, share),
             counters: Counters::default(),
         }

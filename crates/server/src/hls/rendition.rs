@@ -1,5 +1,6 @@
 //! One Media Playlist of a stream, with its files and those who wait for them.
 
+use std::hash::{DefaultHasher, Hasher as _};
 use std::io::Write as _;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
@@ -101,6 +102,14 @@ impl FileName {
 }
 
 impl PlaylistText {
+    /// Returns a text whose entity tag follows from it.
+    pub(super) fn tagged_by_content(text: String) -> Self {
+        let mut hasher = DefaultHasher::new();
+        hasher.write(text.as_bytes());
+        let tag = format!("W/\"{:016x}\"", hasher.finish());
+        Self::new(text, tag)
+    }
+
     fn new(text: String, entity_tag: String) -> Self {
         Self {
             plain: text.into(),
@@ -175,7 +184,7 @@ impl Rendition {
     pub(super) fn push(&self, part: NewPart, pieces: Pieces) {
         self.change(|state| {
             let pushed = state.playlist.push(part);
-            state.files.push_part(pushed.segment, pushed.part, pieces);
+            state.files.push_part(pushed, pieces);
         });
     }
 
@@ -255,7 +264,7 @@ impl Rendition {
 
     /// Returns the name of the playlist.
     pub(super) fn playlist_name(&self) -> String {
-        format!("{}.m3u8", self.name)
+        playlist_name(&self.name)
     }
 
     /// Returns the playlist, once it has what `directives` ask for. The reports of the other playlists
@@ -353,6 +362,11 @@ impl State {
         });
         Arc::clone(text)
     }
+}
+
+/// Returns the name of the playlist of the rendition called `name`.
+pub(super) fn playlist_name(name: &str) -> String {
+    format!("{name}.m3u8")
 }
 
 fn map_name(number: u64) -> Arc<str> {

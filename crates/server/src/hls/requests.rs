@@ -10,7 +10,7 @@ use axum::response::{IntoResponse, Response};
 use glassline_hls::{Directives, DirectivesError};
 use glassline_runtime::{SourcePrefix, await_tracks, may_come};
 
-use super::answers;
+use super::answers::{self, Keep};
 use super::audience::ViewerKey;
 use super::broadcast::Broadcast;
 use super::pass::Opens;
@@ -27,7 +27,7 @@ use crate::sessions::ConnectionAddresses;
 const PATIENCE: Duration = Duration::from_secs(12);
 
 /// Keys of a query by which clients show their right, and which go on to the playlists.
-const CREDENTIALS: [&str; 2] = ["token", "jwt"];
+pub(super) const CREDENTIALS: [&str; 2] = ["token", "jwt"];
 
 /// Answers `GET /{stream}/hls/index.m3u8`: the Multivariant Playlist, with a pass.
 pub(super) async fn index(
@@ -40,7 +40,7 @@ pub(super) async fn index(
     let waiting = begun(&app, connection, &name);
     let broadcast = hls.waiting(connection, waiting).await??;
     let pass = hls.key.issue(&name, Opens::Playlists, hls.unix());
-    let query = shown_again(query.as_deref().unwrap_or_default());
+    let query = kept_pairs(query.as_deref().unwrap_or_default(), &CREDENTIALS);
     let playlist = broadcast.multivariant(PATIENCE, &pass, &query);
     let playlist = hls.waiting(connection, playlist).await?;
     playlist.map(answers::index).ok_or_else(|| no_media(&name))
@@ -98,7 +98,7 @@ pub(super) async fn playlist(
     match found {
         Ok(text) => {
             hls.counters.playlists.add(1);
-            Ok(answers::playlist(&text, kept, &headers))
+            Ok(answers::playlist(&text, Keep::ByAll(kept), &headers))
         }
         Err(refusal) => Ok(hls.refused(refusal, &rendition)),
     }
@@ -132,7 +132,8 @@ pub(super) async fn file(
             let bytes: usize = pieces.iter().map(bytes::Bytes::len).sum();
             hls.counters.files.add(1);
             hls.counters.bytes.add(bytes as u64);
-            Ok(answers::file(pieces, rendition.kind, &file, &headers))
+            let keep = Keep::ByAll(answers::FILES_KEPT_S);
+            Ok(answers::file(pieces, rendition.kind, &file, keep, &headers))
         }
         Err(refusal) => Ok(hls.refused(refusal, &rendition)),
     }
@@ -175,7 +176,7 @@ async fn begun(
     hls.begin(&stream).map_err(Problem::from)
 }
 
-fn service(app: &App) -> &Hls {
+pub(super) fn service(app: &App) -> &Hls {
     app.services.get().expect("it is in the list of protocols")
 }
 
@@ -191,7 +192,7 @@ fn note_viewer(broadcast: &Broadcast, connection: ConnectionAddresses, headers: 
 
 impl Hls {
     /// Returns the result of `work`, which takes a place among the requests that wait.
-    async fn waiting<T>(
+    pub(super) async fn waiting<T>(
         &self,
         connection: ConnectionAddresses,
         work: impl Future<Output = T>,
@@ -246,7 +247,7 @@ fn crowded() -> Problem {
     )
 }
 
-fn nothing(detail: &str) -> Response {
+pub(super) fn nothing(detail: &str) -> Response {
     let problem = Problem::new(StatusCode::NOT_FOUND, "No such file", detail);
     answers::kept_shortly(problem.into_response())
 }
@@ -277,18 +278,18 @@ impl From<NotServed> for Problem {
 }
 
 /// Reads the Delivery Directives of a query.
-fn directives(query: &str) -> Result<Directives, Problem> {
+pub(super) fn directives(query: &str) -> Result<Directives, Problem> {
     let pairs: Vec<_> = url::form_urlencoded::parse(query.as_bytes()).collect();
     let pairs = pairs.iter().map(|(key, value)| (&**key, &**value));
     Directives::of(pairs).map_err(|error: DirectivesError| Problem::bad_request(error.to_string()))
 }
 
-/// Returns the credentials of a query as the query of playlists, which show them again once their pass has
-/// ended. Players send no other headers or cookies of their own.
-fn shown_again(query: &str) -> String {
+/// Returns the pairs of a query with these `keys` as the query of URIs in playlists. Players, which send no
+/// other headers or cookies of their own, so show credentials again once their pass has ended.
+pub(super) fn kept_pairs(query: &str, keys: &[&str]) -> String {
     let pairs = query.split('&').filter(|pair| {
         let key = pair.split('=').next().unwrap_or_default();
-        CREDENTIALS.contains(&key)
+        keys.contains(&key)
     });
     let kept: Vec<String> = pairs.map(|it| it.replace('"', "%22")).collect();
     match kept.is_empty() {
@@ -303,6 +304,7 @@ mod tests {
 
     #[test]
     fn credentials_of_the_query_go_on_and_nothing_else() {
+        let shown_again = |query| kept_pairs(query, &CREDENTIALS);
         assert_eq!(shown_again("token=a%26b&width=3"), "?token=a%26b");
         assert_eq!(
             shown_again("jwt=a\"b"),

@@ -1,9 +1,13 @@
+use std::collections::HashMap;
 use std::net::SocketAddr;
-use std::time::Duration;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
+use futures_util::future::join_all;
 use glassline_ingest::SourceSpec;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
+use tokio::sync::OnceCell;
 
 use crate::Server;
 use crate::config::{Config, Secret};
@@ -289,6 +293,35 @@ async fn a_pass_stands_for_the_right_until_it_ends() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_right_to_watch_live_opens_nothing_of_the_past() {
+    let scene = Scene::start(|config| {
+        config.auth.read_token = Secret::new("read-0123456789").ok();
+        config.auth.publish_token = Secret::new("publish-0123456789").ok();
+    })
+    .await;
+    let playlists = scene.playlists("?token=read-0123456789").await;
+    let live = playlists[0].split('/').nth(3).expect("a pass");
+    let files = scene.get(&playlists[0]).await;
+    let files = joined(&playlists[0], last(files.text(), "#EXT-X-MAP", "URI"));
+    let files = files.split('/').nth(3).expect("a pass").to_owned();
+    let span = "start=2026-11-30T00:00:00Z&duration=60";
+    for pass in [live, &files, "R1.aaaa"] {
+        for path in ["dvr.m3u8?", &format!("vod.m3u8?{span}&"), "past/i1.mp4?"] {
+            let shown = format!("/demo/hls/{pass}/{path}token=read-0123456789");
+            assert_eq!(scene.get(&shown).await.status, 401, "{shown}");
+            // Whoever may watch recordings learns that there are none.
+            let shown = format!("/demo/hls/{pass}/{path}token=publish-0123456789");
+            assert_eq!(scene.get(&shown).await.status, 404, "{shown}");
+        }
+    }
+    for path in ["dvr.m3u8?", &format!("vod.m3u8?{span}&")] {
+        let read = format!("/demo/hls/{path}token=read-0123456789");
+        assert_eq!(scene.get(&read).await.status, 401, "{read}");
+    }
+    scene.server.shutdown(PATIENCE).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_stream_that_nobody_asks_for_is_dropped() {
     let scene = Scene::start(|config| config.hls.idle_s = 1).await;
     assert_eq!(scene.metric("glassline_hls_streams").await, "0");
@@ -302,5 +335,80 @@ async fn a_stream_that_nobody_asks_for_is_dropped() {
     let dropped = tokio::time::timeout(PATIENCE, dropped).await;
     dropped.expect("nobody asks");
     assert_eq!(scene.metric("glassline_hls_streams_begun_total").await, "1");
+    scene.server.shutdown(PATIENCE).await;
+}
+
+/// A cache of many clients: it obeys `Cache-Control`, and asks once for what several want at a time.
+#[derive(Default)]
+struct Cache(Mutex<HashMap<String, Arc<OnceCell<Kept>>>>);
+
+struct Kept {
+    until: Instant,
+    text: Arc<str>,
+}
+
+impl Cache {
+    async fn get(&self, scene: &Scene, path: &str) -> Arc<str> {
+        let place = {
+            let mut all = self.0.lock().expect("nobody panics");
+            let place = all.entry(path.to_owned()).or_default();
+            if place.get().is_some_and(|it| it.until < Instant::now()) {
+                *place = Arc::default();
+            }
+            Arc::clone(place)
+        };
+        let asked = place.get_or_init(|| async {
+            let answer = scene.get(path).await;
+            assert_eq!(answer.status, 200, "{path}");
+            let kept = answer.header("cache-control").expect("a rule");
+            let seconds = kept.strip_prefix("public, max-age=").expect(path);
+            let seconds = seconds.split(',').next().and_then(|it| it.parse().ok());
+            Kept {
+                until: Instant::now() + Duration::from_secs(seconds.expect(kept)),
+                text: String::from_utf8_lossy(&answer.body).into(),
+            }
+        });
+        Arc::clone(&asked.await.text)
+    }
+
+    /// Follows a playlist as a player does, part by part.
+    async fn follow(&self, scene: &Scene, path: &str) {
+        let mut text = self.get(scene, path).await;
+        for _ in 0..12 {
+            let (segment, parts) = end(&text);
+            let hint = joined(path, last(&text, "#EXT-X-PRELOAD-HINT", "URI"));
+            let next = format!("{path}?_HLS_msn={segment}&_HLS_part={parts}");
+            let (newer, _) = tokio::join!(self.get(scene, &next), self.get(scene, &hint));
+            text = newer;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn behind_a_cache_the_number_of_viewers_costs_the_server_nothing() {
+    let scene = Scene::start(|_| {}).await;
+    let path = scene.playlists("").await.remove(0);
+    let mut requests = Vec::new();
+    for viewers in [1, 40] {
+        let count = async || {
+            let mut sum = 0;
+            for name in ["playlists", "files"] {
+                let name = format!("glassline_hls_{name}_total");
+                sum += scene.metric(&name).await.parse::<u64>().expect("a number");
+            }
+            sum
+        };
+        let (cache, before) = (Cache::default(), count().await);
+        join_all((0..viewers).map(|_| cache.follow(&scene, &path))).await;
+        requests.push(count().await - before);
+    }
+    let [one, many] = requests[..] else {
+        panic!("two loads");
+    };
+    assert!(
+        one >= 25,
+        "a playlist, and twelve times a part of it: {one}"
+    );
+    assert!(many <= one + 4, "40 viewers: {many} requests, one: {one}");
     scene.server.shutdown(PATIENCE).await;
 }

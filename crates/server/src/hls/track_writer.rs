@@ -78,6 +78,8 @@ pub(super) struct TrackWriter {
     cut: bool,
     /// Whether the source fell silent, so that the next part may come after a hole.
     silent: bool,
+    /// Whether frames were left out that later ones depend on.
+    lacks_frames: bool,
 }
 
 impl TrackWriter {
@@ -108,6 +110,7 @@ impl TrackWriter {
             is_ending: false,
             cut: false,
             silent: false,
+            lacks_frames: false,
         };
         writer.set_track(track);
         if let Some(origin) = common.origin {
@@ -198,7 +201,19 @@ impl TrackWriter {
         broadcast: &Broadcast,
     ) -> Change {
         let time = unit.decode_time();
-        self.latest = Some((time, now));
+        let before = self.latest.replace((time, now));
+        let jump = before.map_or(Duration::ZERO, |(before, _)| time.saturating_since(before));
+        if jump > common.terms.longest() && !self.silent && self.rendition.is_some() {
+            // No frame stands for longer than a segment may last.
+            self.flush(common, broadcast);
+            self.silent = true;
+        }
+        if self.is_left_out(unit) {
+            if self.kind == Kind::Video {
+                broadcast.stream.request_keyframe_of(self.layer);
+            }
+            return Change::Nothing;
+        }
         if unit.keyframe {
             self.note_keyframe(time);
         } else if self.silent && self.kind == Kind::Video {
@@ -213,6 +228,15 @@ impl TrackWriter {
             tracing::debug!(%stream, %error, "a frame is left out of HLS");
         }
         self.drain(common, broadcast)
+    }
+
+    /// Returns whether a frame stands where the playlist has a gap already, or depends on such a frame. A
+    /// source that was held up sends all at once, or late from then on.
+    fn is_left_out(&mut self, unit: &MediaUnit) -> bool {
+        let is_late = self.silent && self.end.is_some_and(|end| unit.decode_time() < end);
+        let depends = self.lacks_frames && self.kind == Kind::Video && !unit.keyframe;
+        self.lacks_frames = is_late || depends;
+        self.lacks_frames
     }
 
     /// Begins a segment with the keyframe at `time`, if the segment before is long enough.
@@ -256,7 +280,7 @@ impl TrackWriter {
             return;
         };
         let silence = now.saturating_duration_since(came);
-        if silence < target {
+        if silence < common.terms.longest() {
             return;
         }
         if !self.silent {
@@ -340,7 +364,7 @@ impl TrackWriter {
         let name = rendition_name(self.kind, self.layer.track, self.layer.layer);
         let terms = Terms {
             part_target: self.part_target,
-            part_hold_back: common.terms.part_hold_back.max(self.part_target * 2),
+            part_hold_back: common.terms.part_hold_back.max(self.part_target * 3),
             independent: self.kind == Kind::Audio,
             ..common.terms
         };

@@ -76,6 +76,9 @@ impl Writer {
         let waker = Arc::clone(&arrival) as Arc<dyn Wake>;
         let events = services.hub.events_of(stream.name().clone(), waker);
         let unix = services.clock.wall().unix(Instant::now());
+        let first = Numbers::at(unix);
+        // A writer is made once for a broadcast.
+        let _ = broadcast.first_segment.set(first.segment);
         let common = Common {
             terms: Terms {
                 target: broadcast.settings.segment_s,
@@ -85,7 +88,7 @@ impl Writer {
                 independent: false,
             },
             origin: None,
-            first: Numbers::at(unix),
+            first,
             changes: 0,
             window: pass::window(unix),
             pass: String::new(),

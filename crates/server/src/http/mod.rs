@@ -67,6 +67,7 @@ use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::middleware::{from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Router};
+use glassline_access::auth::Action;
 
 use crate::app::App;
 use crate::sessions::ConnectionAddresses;
@@ -94,6 +95,22 @@ impl Unpassed<'_> {
         let shown = shown::Shown::new(self.connection, self.headers, self.uri).by(self.protocol);
         let reader = auth::reader(&app.users, &shown, Some(stream));
         reader.await.map(drop)
+    }
+
+    /// Checks that the request may do `action` to `stream`, which is more than reading.
+    ///
+    /// # Errors
+    /// Returns [`Problem`](problem::Problem) with what is missing.
+    pub(crate) async fn may_do(
+        &self,
+        app: &App,
+        action: Action,
+        stream: &str,
+    ) -> Result<(), problem::Problem> {
+        let shown = shown::Shown::new(self.connection, self.headers, self.uri).by(self.protocol);
+        let change = auth::Change::new(action, stream);
+        let doer = auth::doer(&app.users, &app.sites, &shown, change);
+        doer.await.map(drop)
     }
 }
 

@@ -90,6 +90,12 @@ const TABLE: &[(&str, &str, &str)] = &[
     ("GET", "/-/playback/marks", "113331"),
     ("GET", "/-/playback/thumbnail", "113331"),
     ("GET HEAD", "/{stream}/timeline", "113331"),
+    ("GET HEAD", "/{stream}/hls/dvr.m3u8", "113331"),
+    ("GET HEAD", "/{stream}/hls/vod.m3u8", "113331"),
+    // A pass for the past in the path, or the right to watch recordings, which the handler checks.
+    ("GET", "/{stream}/hls/{pass}/dvr.m3u8", "113331"),
+    ("GET", "/{stream}/hls/{pass}/vod.m3u8", "113331"),
+    ("GET", "/{stream}/hls/{pass}/past/{file}", "113331"),
     ("GET HEAD", "/api/v1/streams/{name}/export", "113331"),
     // Those who may start, stop and mark its recording, which none of these may.
     ("POST", "/api/v1/streams/{name}/recording", "113331"),

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! catalogue ─ files ─► stretches that play as one ─► lists
+//!                         ├─ SegmentCutter ─► segments of HLS, as they stand in files
 //!                         └─ wanted part ─► Clip: fragments, or one file ─► Assembly: pieces of files ─► chunks
 //! ```
 //!
@@ -14,6 +15,7 @@ mod assembly;
 mod body;
 mod clip;
 mod plan;
+mod segments;
 mod stretch;
 mod thumbnail;
 pub(crate) mod time_text;
@@ -33,6 +35,7 @@ use crate::service::{Departing, NamedViewer, NotEnded, Service, ViewerFigures};
 
 pub(crate) use clip::{Clip, ClipForm};
 pub(crate) use plan::Wanted;
+pub(crate) use segments::{Segment, SegmentContent, SegmentCutter, SegmentPlace};
 pub(crate) use stretch::Stretch;
 pub(crate) use thumbnail::ThumbnailOrder;
 

@@ -205,8 +205,12 @@ impl glassline_demux::Data for InMemory {
 }
 
 async fn whole_of(recorded: &Recorded, clip: Clip) -> Vec<u8> {
-    let length = clip.assembly.length();
-    let body = recorded.playback.read(clip.assembly, 0..length, CLIENT);
+    bytes_of(recorded, clip.assembly).await
+}
+
+async fn bytes_of(recorded: &Recorded, assembly: assembly::Assembly) -> Vec<u8> {
+    let length = assembly.length();
+    let body = recorded.playback.read(assembly, 0..length, CLIENT);
     let mut chunks = Box::pin(body.expect("a place").into_chunks());
     let mut whole = Vec::new();
     while let Some(chunk) = chunks.next().await {
@@ -413,4 +417,47 @@ async fn a_time_has_a_thumbnail_which_is_made_once() {
     assert_eq!(again.as_ptr(), thumbnail.as_ptr(), "kept");
     let none = recorded.playback.thumbnail(order(at(60.0), 96)).await;
     assert!(matches!(none, Err(NoFootage::Nothing)), "{none:?}");
+}
+
+#[tokio::test]
+async fn segments_are_all_that_was_recorded_and_play_behind_their_initialization() {
+    let recorded = Recorded::of(&[(0, 7), (20, 5)]);
+    let (playback, of) = (&recorded.playback, recorded.subject());
+    let cutter = SegmentCutter::of_span(of.clone(), Duration::from_secs(10));
+    let cut = playback.segments(cutter, always()).await.expect("footage");
+    assert_eq!(cut.oldest, at(0.0));
+    let content = cut.cutter.content().expect("a segment");
+    assert!(content.codecs.starts_with("avc1."), "{content:?}");
+    let seconds: f64 = cut.new.iter().map(|it| it.duration.as_secs_f64()).sum();
+    assert!((seconds - 12.0).abs() < 0.2, "{seconds} s");
+    let begins: Vec<_> = cut.new.iter().filter(|it| !it.goes_on).collect();
+    assert_eq!(begins.len(), 1, "the run behind the gap: {begins:?}");
+    assert_eq!(begins[0].at, at(20.0));
+    let first_run = cut.new.iter().filter(|it| it.at < at(20.0));
+    let start = cut.new[0].place.file;
+    let header = playback.initialization(of.clone(), start).await;
+    let mut film = bytes_of(&recorded, header.expect("a file")).await;
+    for segment in first_run {
+        let bytes = playback.segment(of.clone(), segment.place).await;
+        film.extend(bytes_of(&recorded, bytes.expect("a file")).await);
+    }
+    let times = video_times(film);
+    let longest = times.windows(2).map(|it| it[1] - it[0]).max();
+    assert!(longest <= Some(2_100), "a step of {longest:?} ms");
+    assert!((times[times.len() - 1] - times[0] - 7_000).abs() < 1_200);
+    let again = playback.segments(cut.cutter, always()).await;
+    assert_eq!(again.expect("footage").new, [], "each comes once");
+    for (file, offset, bytes) in [
+        (start, 0, u64::MAX),
+        (start, u64::MAX, 1),
+        (at(3000.0), 0, 1),
+    ] {
+        let place = SegmentPlace {
+            file,
+            offset,
+            bytes,
+        };
+        let none = playback.segment(of.clone(), place).await;
+        assert!(matches!(none, Err(NoFootage::Nothing)), "{place:?}");
+    }
 }

@@ -15,6 +15,8 @@ enum Deed {
     Play { groups: u8, frames: u8 },
     /// Nothing for this many ms, after which the same timestamps go on.
     Pause(u16),
+    /// One frame that stands for this many ms.
+    Hold(u16),
     /// Another source with other parameters.
     Change,
     /// Another window of rights begins.
@@ -26,6 +28,7 @@ impl fmt::Debug for Deed {
         match self {
             Self::Play { groups, frames } => write!(f, "{groups} groups of {frames} frames"),
             Self::Pause(ms) => write!(f, "pause {ms} ms"),
+            Self::Hold(ms) => write!(f, "hold {ms} ms"),
             Self::Change => f.write_str("change"),
             Self::Move => f.write_str("move"),
         }
@@ -36,6 +39,7 @@ fn deed() -> impl Strategy<Value = Deed> {
     prop_oneof![
         6 => (1_u8..4, 5_u8..80).prop_map(|(groups, frames)| Deed::Play { groups, frames }),
         2 => (2_000_u16..9_000).prop_map(Deed::Pause),
+        2 => (201_u16..2_000).prop_map(Deed::Hold),
         1 => Just(Deed::Change),
         1 => Just(Deed::Move),
     ]
@@ -172,6 +176,20 @@ impl Writer {
         }
     }
 
+    fn hold(&mut self, duration: Duration) {
+        self.push_part();
+        self.playlist.push(NewPart {
+            duration,
+            bytes: 500,
+            independent: false,
+            begins_segment: self.begins || self.playlist.is_full_for(duration),
+            date: self.now,
+        });
+        self.begins = false;
+        self.now += duration;
+        self.look();
+    }
+
     fn act(&mut self, deed: Deed) {
         match deed {
             Deed::Play { groups, frames } => {
@@ -182,6 +200,7 @@ impl Writer {
                 }
             }
             Deed::Pause(ms) => self.pause(Duration::from_millis(ms.into())),
+            Deed::Hold(ms) => self.hold(Duration::from_millis(ms.into())),
             // The judge counts two discontinuities in one place once.
             Deed::Change if self.playlist.discontinuities > 0 => {}
             Deed::Change => {

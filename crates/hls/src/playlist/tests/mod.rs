@@ -55,13 +55,10 @@ fn asked(segment: u64, part: Option<u64>) -> Directives {
 #[test]
 fn a_playlist_has_its_parts_and_the_hint_of_the_next() {
     let mut playlist = playlist();
-    playlist.push(NewPart {
-        duration: ms(400),
-        ..part(true, 1_000)
-    });
+    playlist.push(part(true, 1_000));
     playlist.set_folder("../w2/video0".into());
-    playlist.push(part(false, 1_400));
-    playlist.push(part(true, 1_600));
+    playlist.push(part(false, 1_200));
+    playlist.push(part(true, 1_400));
     let report = RenditionReport {
         uri: "audio1.m3u8".to_owned(),
         segment: 12,
@@ -77,17 +74,40 @@ fn a_playlist_has_its_parts_and_the_hint_of_the_next() {
 #EXT-X-DISCONTINUITY-SEQUENCE:5
 #EXT-X-MAP:URI=\"../w1/video0/i1.mp4\"
 #EXT-X-PROGRAM-DATE-TIME:1970-01-01T00:00:01.000Z
-#EXT-X-PART:DURATION=0.4,URI=\"../w1/video0/p100.m4s\",INDEPENDENT=YES
+#EXT-X-PART:DURATION=0.2,URI=\"../w1/video0/p100.m4s\",INDEPENDENT=YES
 #EXT-X-PART:DURATION=0.2,URI=\"../w1/video0/p101.m4s\"
-#EXTINF:0.6,
+#EXTINF:0.4,
 ../w1/video0/s10.m4s
 #EXT-X-MAP:URI=\"../w2/video0/i1.mp4\"
-#EXT-X-PROGRAM-DATE-TIME:1970-01-01T00:00:01.600Z
+#EXT-X-PROGRAM-DATE-TIME:1970-01-01T00:00:01.400Z
 #EXT-X-PART:DURATION=0.2,URI=\"../w2/video0/p102.m4s\",INDEPENDENT=YES
 #EXT-X-PRELOAD-HINT:TYPE=PART,URI=\"../w2/video0/p103.m4s\"
 #EXT-X-RENDITION-REPORT:URI=\"audio1.m3u8\",LAST-MSN=12,LAST-PART=3
 ";
     assert_eq!(playlist.text(false, &[report]), expected);
+}
+
+#[test]
+fn a_frame_that_stands_for_longer_than_a_part_is_a_segment_without_parts() {
+    let mut playlist = playlist();
+    playlist.push(part(true, 0));
+    let pushed = playlist.push(NewPart {
+        duration: ms(1_500),
+        ..part(false, 200)
+    });
+    assert_eq!((pushed.segment, pushed.undivided), (11, true));
+    // Whoever asked for the hinted part waits on.
+    assert_eq!((pushed.part, playlist.next_part()), (101, 101));
+    assert_eq!(playlist.answer(&asked(11, Some(0))), Answer::Wait);
+    let report = playlist.report("video0.m3u8".to_owned());
+    assert_eq!(report.and_then(|it| it.part), None);
+    assert_eq!(playlist.push(part(false, 1_700)).segment, 12);
+    assert_eq!(playlist.answer(&asked(11, Some(0))), Answer::Now);
+    let text = playlist.text(false, &[]);
+    let expected = "00.200Z\n#EXTINF:1.5,\n../w1/video0/s11.m4s\n\
+        #EXT-X-PROGRAM-DATE-TIME:1970-01-01T00:00:01.700Z\n\
+        #EXT-X-PART:DURATION=0.2,URI=\"../w1/video0/p101.m4s\"\n";
+    assert!(text.contains(expected), "{text}");
 }
 
 #[test]

@@ -10,7 +10,7 @@ use super::super::extract::Query;
 use super::super::problem::Problem;
 use super::super::server::Waiter;
 use super::range::Part;
-use super::{PartQuery, nothing, playback};
+use super::{PartQuery, not_recorded, playback};
 use crate::app::App;
 use crate::playback::time_text::rfc3339;
 use crate::playback::{Clip, ClipForm, NoFootage, Subject, Wanted};
@@ -58,7 +58,7 @@ pub(super) async fn clip(
     let finding = playback(app)?.clip(of, wanted.clone(), form);
     let found = waiter.during(finding).await?;
     found.map_err(|error| match error {
-        NoFootage::Nothing => nothing(&stream, &wanted),
+        NoFootage::Nothing => not_recorded(stream.as_str(), &wanted),
         other => other.into(),
     })
 }

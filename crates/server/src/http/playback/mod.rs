@@ -132,7 +132,11 @@ fn moment(key: &str, text: &str) -> Result<SystemTime, Problem> {
 }
 
 /// Returns the part from `start` on, for a `length`.
-fn wanted_part(start: &str, length: &str, stops_at_gap: bool) -> Result<Wanted, Problem> {
+pub(crate) fn wanted_part(
+    start: &str,
+    length: &str,
+    stops_at_gap: bool,
+) -> Result<Wanted, Problem> {
     let from = moment("start", start)?;
     let part = duration(length).filter(|it| !it.is_zero() && *it <= PART_MAX);
     let part = part.ok_or_else(|| {
@@ -154,7 +158,7 @@ fn wanted_part(start: &str, length: &str, stops_at_gap: bool) -> Result<Wanted, 
     })
 }
 
-fn catalogue(app: &App) -> Result<Catalogue, Problem> {
+pub(crate) fn catalogue(app: &App) -> Result<Catalogue, Problem> {
     let recording = app.services.get::<Recording>();
     let catalogue = recording.and_then(Recording::catalogue).cloned();
     catalogue.ok_or_else(|| {
@@ -164,13 +168,13 @@ fn catalogue(app: &App) -> Result<Catalogue, Problem> {
     })
 }
 
-fn playback(app: &App) -> Result<&Playback, Problem> {
+pub(crate) fn playback(app: &App) -> Result<&Playback, Problem> {
     let playback = app.services.get::<Playback>();
     playback.ok_or_else(|| Problem::try_later("No recordings", "this server plays no recordings"))
 }
 
 /// Returns the answer for a part without footage.
-fn nothing(stream: &StreamName, wanted: &Wanted) -> Problem {
+pub(crate) fn not_recorded(stream: &str, wanted: &Wanted) -> Problem {
     let (from, to) = (rfc3339(wanted.from), rfc3339(wanted.to));
     let detail = format!(
         "nothing of '{stream}' was recorded from {from} to {to}; GET /-/playback/list?path={stream} lists \

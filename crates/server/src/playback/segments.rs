@@ -1,0 +1,336 @@
+//! Recorded files as segments of HLS: fragments that stand side by side, as they are.
+//!
+//! ```text
+//!  file 1 │ K ─ ─ ─ K ─ ─ ─ K ─ │ file 2 │ K ─ ─ …  grows: its last segment waits for the next keyframe
+//!         └ seg 1 ┘ └ seg 2 ┘ └3┘        └ seg 4
+//! ```
+
+use std::time::{Duration, SystemTime};
+
+use glassline_cmaf::{CmafTrack, FragmentEntry, Header, ReadAt as _};
+use glassline_recording::{RecordedFile, TimeRange};
+
+use super::assembly::{Assembly, Piece};
+use super::plan::OpenedFile;
+use super::{NoFootage, Playback, Subject, stretches};
+
+/// Shortest segment that ends at a keyframe.
+const WANTED: Duration = Duration::from_millis(3900);
+
+/// Largest jump of decode times that is no discontinuity.
+const JITTER_NANOS: u64 = 500_000_000;
+
+/// A segment of a recorded file.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Segment {
+    pub(crate) place: SegmentPlace,
+    /// Time of its first frame.
+    pub(crate) at: SystemTime,
+    pub(crate) duration: Duration,
+    /// Whether decode times and parameters go on from the segment before.
+    pub(crate) goes_on: bool,
+}
+
+/// The bytes of a segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SegmentPlace {
+    /// Start of the file.
+    pub(crate) file: SystemTime,
+    /// Offset of the first byte in the file.
+    pub(crate) offset: u64,
+    /// Length in bytes, from the offset on.
+    pub(crate) bytes: u64,
+}
+
+/// Cuts the files of a stream into segments, and goes on where files have grown.
+#[derive(Clone, Debug)]
+pub(crate) struct SegmentCutter {
+    of: Subject,
+    /// Longest segment.
+    longest: Duration,
+    /// Whether a segment that may grow is taken as it is.
+    takes_all: bool,
+    last: Option<LastSegment>,
+}
+
+/// The end of the segments so far.
+#[derive(Clone, Debug)]
+struct LastSegment {
+    file: SystemTime,
+    run: u64,
+    number: u32,
+    header: Header,
+    /// Offset behind the segment.
+    end: u64,
+    /// Decode time behind the segment, in nanoseconds.
+    decode_end: i64,
+}
+
+/// Segments that were cut, with what precedes them.
+#[derive(Debug)]
+pub(crate) struct CutSegments {
+    pub(crate) cutter: SegmentCutter,
+    /// Segments behind those that the cutter had cut before.
+    pub(crate) new: Vec<Segment>,
+    /// Start of the oldest file that there is within the range.
+    pub(crate) oldest: SystemTime,
+}
+
+/// What the segments show.
+#[derive(Clone, Debug)]
+pub(crate) struct SegmentContent {
+    /// Codecs as RFC 6381 writes them.
+    pub(crate) codecs: String,
+    pub(crate) size: Option<(u16, u16)>,
+}
+
+impl SegmentCutter {
+    /// Creates one that is asked again and again: its segments are whole.
+    pub(crate) fn following(of: Subject, longest: Duration) -> Self {
+        Self {
+            of,
+            longest,
+            takes_all: false,
+            last: None,
+        }
+    }
+
+    /// Creates one that is asked once.
+    pub(crate) fn of_span(of: Subject, longest: Duration) -> Self {
+        Self {
+            takes_all: true,
+            ..Self::following(of, longest)
+        }
+    }
+
+    /// Makes segments from now on no longer than `longest`.
+    pub(crate) const fn limit(&mut self, longest: Duration) {
+        self.longest = longest;
+    }
+
+    /// Returns what the newest segment shows; `None` before the first.
+    pub(crate) fn content(&self) -> Option<SegmentContent> {
+        let header = &self.last.as_ref()?.header;
+        Some(SegmentContent {
+            codecs: header.codec_strings(),
+            size: header.tracks().iter().find_map(CmafTrack::size),
+        })
+    }
+
+    /// Cuts what has come within `range`. Blocks.
+    fn cut(mut self, range: TimeRange) -> Result<CutSegments, NoFootage> {
+        let stretches = stretches(&self.of, range)?;
+        let files: Vec<&RecordedFile> = stretches.iter().flat_map(|it| &it.files).collect();
+        let (Some(first), Some(newest)) = (files.first(), files.last()) else {
+            return Err(NoFootage::Nothing);
+        };
+        let (oldest, newest) = (first.start, newest.start);
+        let mut new = Vec::new();
+        for file in files {
+            let cut_before = self.last.as_ref().map(|it| it.file);
+            if cut_before.is_some_and(|it| file.start < it) {
+                continue;
+            }
+            let Some(opened) = OpenedFile::open(&self.of.catalogue, file)? else {
+                continue;
+            };
+            let is_closed = file.is_closed || opened.file.is_finished() || file.start < newest;
+            self.cut_file(file, &opened, is_closed, &mut new);
+        }
+        Ok(CutSegments {
+            cutter: self,
+            new,
+            oldest,
+        })
+    }
+
+    fn cut_file(
+        &mut self,
+        file: &RecordedFile,
+        opened: &OpenedFile,
+        is_closed: bool,
+        new: &mut Vec<Segment>,
+    ) {
+        let known = self.last.as_ref().filter(|it| it.file == file.start);
+        let known = known.map_or(0, |it| it.end);
+        let fragments = opened.file.fragments();
+        let fragments = &fragments[fragments.partition_point(|it| it.offset < known)..];
+        for group in cut(fragments, self.longest, is_closed || self.takes_all) {
+            let (Some(first), Some(end)) = (group.first(), group.last()) else {
+                continue;
+            };
+            let duration = group.iter().map(|it| it.duration).sum();
+            new.push(Segment {
+                place: SegmentPlace {
+                    file: file.start,
+                    offset: first.offset,
+                    bytes: end.end() - first.offset,
+                },
+                at: opened.time_of(first),
+                duration,
+                goes_on: self.goes_on_with(file, opened.file.header(), first),
+            });
+            self.last = Some(LastSegment {
+                file: file.start,
+                run: file.run,
+                number: file.number,
+                header: opened.file.header().clone(),
+                end: end.end(),
+                decode_end: (end.decode_time + end.duration).nanos(),
+            });
+        }
+    }
+
+    fn goes_on_with(&self, file: &RecordedFile, header: &Header, first: &FragmentEntry) -> bool {
+        // Nothing is before the first.
+        let Some(last) = &self.last else { return true };
+        let is_next = file.start == last.file
+            || (file.run, file.number) == (last.run, last.number.saturating_add(1));
+        let jump = first.decode_time.nanos().abs_diff(last.decode_end);
+        is_next && *header == last.header && jump <= JITTER_NANOS
+    }
+}
+
+/// Returns the fragments of each segment. Unless all of them are there (`is_whole`), the last segment may
+/// grow, and is left out.
+fn cut(fragments: &[FragmentEntry], longest: Duration, is_whole: bool) -> Vec<&[FragmentEntry]> {
+    let mut groups = Vec::new();
+    let (mut begin, mut elapsed) = (0, Duration::ZERO);
+    for (index, fragment) in fragments.iter().enumerate() {
+        let is_long = fragment.starts_with_sync && elapsed >= WANTED;
+        if index > begin && (is_long || elapsed + fragment.duration > longest) {
+            groups.push(&fragments[begin..index]);
+            (begin, elapsed) = (index, Duration::ZERO);
+        }
+        elapsed += fragment.duration;
+    }
+    if is_whole && begin < fragments.len() {
+        groups.push(&fragments[begin..]);
+    }
+    groups
+}
+
+impl Playback {
+    /// Cuts what has come of a stream within `range` since the last call.
+    ///
+    /// # Errors
+    /// Returns [`NoFootage`] if nothing is there.
+    pub(crate) async fn segments(
+        &self,
+        cutter: SegmentCutter,
+        range: TimeRange,
+    ) -> Result<CutSegments, NoFootage> {
+        let cutting = self.disk.run(move || cutter.cut(range));
+        cutting.await.map_err(|_| NoFootage::Panicked)?
+    }
+
+    /// Returns the bytes of a segment.
+    ///
+    /// # Errors
+    /// Returns [`NoFootage`] if the file is gone, or has no such bytes.
+    pub(crate) async fn segment(
+        &self,
+        of: Subject,
+        place: SegmentPlace,
+    ) -> Result<Assembly, NoFootage> {
+        self.of_file(of, place.file, move |opened| {
+            let bytes = opened.file.source().byte_count().unwrap_or(0);
+            let end = place.offset.checked_add(place.bytes);
+            if end.is_none_or(|end| end > bytes) {
+                return Err(NoFootage::Nothing);
+            }
+            let mut assembly = Assembly::default();
+            assembly.push(Piece::Slice {
+                of: opened.footage.clone(),
+                offset: place.offset,
+                bytes: place.bytes,
+            });
+            Ok(assembly)
+        })
+        .await
+    }
+
+    /// Returns the initialization of the file that begins at `start`.
+    ///
+    /// # Errors
+    /// Returns [`NoFootage`] if the file is gone.
+    pub(crate) async fn initialization(
+        &self,
+        of: Subject,
+        start: SystemTime,
+    ) -> Result<Assembly, NoFootage> {
+        self.of_file(of, start, |opened| {
+            let mut assembly = Assembly::default();
+            assembly.push(Piece::Bytes(opened.file.header().segment()));
+            Ok(assembly)
+        })
+        .await
+    }
+
+    /// Returns what `take` makes of the file that begins at `start`.
+    async fn of_file<T: Send + 'static>(
+        &self,
+        of: Subject,
+        start: SystemTime,
+        take: impl FnOnce(&OpenedFile) -> Result<T, NoFootage> + Send + 'static,
+    ) -> Result<T, NoFootage> {
+        let looking = self.disk.run(move || {
+            let range = TimeRange {
+                from: start,
+                to: start + Duration::from_micros(1),
+            };
+            let stretches = stretches(&of, range)?;
+            let mut files = stretches.iter().flat_map(|it| &it.files);
+            let file = files.find(|it| it.start == start);
+            let file = file.ok_or(NoFootage::Nothing)?;
+            let opened = OpenedFile::open(&of.catalogue, file)?;
+            take(&opened.ok_or(NoFootage::Nothing)?)
+        });
+        looking.await.map_err(|_| NoFootage::Panicked)?
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use glassline_media::MediaTime;
+
+    use super::*;
+
+    fn fragments(keys: &[usize], count: usize) -> Vec<FragmentEntry> {
+        let entry = |index: usize| FragmentEntry {
+            offset: 1000 + index as u64 * 10,
+            bytes: 10,
+            decode_time: MediaTime::from_nanos(index as i64 * 1_000_000_000),
+            duration: Duration::from_secs(1),
+            wall_clock: Duration::from_secs(1_800_000_000 + index as u64),
+            starts_with_sync: keys.contains(&index),
+        };
+        (0..count).map(entry).collect()
+    }
+
+    fn lengths(keys: &[usize], count: usize, is_whole: bool) -> Vec<usize> {
+        let fragments = fragments(keys, count);
+        let groups = cut(&fragments, Duration::from_millis(10_450), is_whole);
+        groups.iter().map(|it| it.len()).collect()
+    }
+
+    #[test]
+    fn segments_end_at_keyframes_four_seconds_apart_and_what_grows_waits() {
+        assert_eq!(lengths(&[0, 2, 4, 6, 8], 10, false), [4, 4]);
+        assert_eq!(lengths(&[0, 2, 4, 6, 8], 10, true), [4, 4, 2]);
+        // Keyframes three seconds apart, and none at all.
+        assert_eq!(lengths(&[0, 3, 6, 9], 12, false), [6]);
+        assert_eq!(lengths(&[0], 25, true), [10, 10, 5]);
+        assert_eq!(lengths(&[], 0, true), [0; 0]);
+    }
+
+    #[test]
+    fn what_was_cut_stays_when_the_file_grows() {
+        let keys = [0, 2, 4, 7, 11, 12, 17];
+        let whole = lengths(&keys, 20, false);
+        for count in 0..20 {
+            let part = lengths(&keys, count, false);
+            assert_eq!(part, whole[..part.len()]);
+        }
+    }
+}
