@@ -65,9 +65,8 @@ impl Figures {
 }
 
 /// Returns the layer recordings of a stream that is to be recorded.
-pub(super) fn layer_recordings(stream: &Stream, layers: &Layers) -> Vec<Arc<LayerRecording>> {
-    let layer_recording =
-        |layer: String| Arc::new(LayerRecording::new(stream.name().clone(), layer));
+pub(super) fn layer_recordings(stream: &Arc<Stream>, layers: &Layers) -> Vec<Arc<LayerRecording>> {
+    let layer_recording = |layer: String| Arc::new(LayerRecording::new(stream, layer));
     let tracks = stream.tracks();
     let layered = tracks.iter().find(|it| !it.layers.is_empty());
     match (layers, layered) {

@@ -60,7 +60,7 @@ impl Scene {
         };
         let stream = StreamName::parse("cam").expect("a name");
         let (layer_recording, queue) = (
-            Arc::new(LayerRecording::new(stream, String::new())),
+            Arc::new(LayerRecording::named(stream, String::new())),
             Arc::new(JobQueue::new(bound)),
         );
         let options_of_recorder = RecorderOptions {
