@@ -82,6 +82,14 @@ pub(super) fn layer_recordings(stream: &Arc<Stream>, layers: &Layers) -> Vec<Arc
 }
 
 impl Known {
+    /// Returns what is known of a stream before it exists: that somebody wants it recorded, or not.
+    pub(super) fn wished(wish: bool) -> Self {
+        Self {
+            wish: Some(wish),
+            ..Self::default()
+        }
+    }
+
     /// Adds up the layer recordings of which nothing is written any more.
     pub(super) fn settle(&mut self) {
         let before = &mut self.before;
