@@ -137,6 +137,7 @@ impl Known {
             bytes: figures.bytes,
             fragments: figures.fragments,
             file,
+            folder: self.running.as_ref().map(|it| it.plan.folder.clone()),
             lag,
             losses: figures.losses.into_values().collect(),
         }
