@@ -28,7 +28,7 @@ pub use status::{
     RecordingStatus,
 };
 
-use crate::catalogue::{Catalogue, CatalogueError, Mark, NewMark};
+use crate::catalogue::Catalogue;
 use crate::disk::SystemDisk;
 use crate::recorder::{ReadingThread, RecordedSource, RecorderOptions};
 use crate::retention::{Retention, RetentionThread};
@@ -217,14 +217,6 @@ impl Recorders {
         inner.streams.entry(name.clone()).or_default().wish = wish;
         self.reconsider(&mut inner, name);
         Ok(())
-    }
-
-    /// Marks a span of a stream.
-    ///
-    /// # Errors
-    /// Returns [`CatalogueError`] if there is no folder, or the mark cannot be written.
-    pub fn mark(&self, mark: NewMark) -> Result<Mark, CatalogueError> {
-        self.catalogue.mark(mark)
     }
 
     /// Returns what the recording of a stream does; `None` if nothing is configured for it.

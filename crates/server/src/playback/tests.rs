@@ -63,6 +63,7 @@ impl Recorded {
     fn subject(&self) -> Subject {
         Subject {
             catalogue: self.catalogue.clone(),
+            others: None,
             stream: StreamName::parse("cam").expect("a name"),
             layer: None,
         }
@@ -221,9 +222,9 @@ async fn what_was_recorded_is_listed_with_its_gaps() {
     let recorded = Recorded::of(&[(0, 7), (20, 5)]);
     let stretches = recorded
         .playback
-        .stretches(recorded.subject(), always())
+        .stretches(&recorded.subject(), always())
         .await;
-    let stretches = stretches.expect("an index");
+    let stretches = stretches.expect("an index").items;
     let seconds = |it: SystemTime| {
         it.duration_since(at(0.0))
             .expect("later")
@@ -239,8 +240,11 @@ async fn what_was_recorded_is_listed_with_its_gaps() {
         from: at(30.0),
         to: at(40.0),
     };
-    let none = recorded.playback.stretches(recorded.subject(), range).await;
-    assert_eq!(none.expect("an index"), []);
+    let none = recorded
+        .playback
+        .stretches(&recorded.subject(), range)
+        .await;
+    assert!(none.expect("an index").items.is_empty());
 }
 
 #[tokio::test]
@@ -414,3 +418,5 @@ async fn a_time_has_a_thumbnail_which_is_made_once() {
     let none = recorded.playback.thumbnail(order(at(60.0), 96)).await;
     assert!(matches!(none, Err(NoFootage::Nothing)), "{none:?}");
 }
+
+mod of_servers;
