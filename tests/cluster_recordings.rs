@@ -53,29 +53,17 @@ fn list(server: &Server) -> Result<(Vec<Value>, String), String> {
     }
 }
 
-/// Returns the number of seconds that a program finds in a part of `hall`.
+/// Returns the length in seconds of the video that a program decodes of a part of `hall`.
 fn seconds(url: &str) -> Result<f64, String> {
     let mut ffprobe = Command::new("ffprobe");
     ffprobe.args(["-v", "error", "-count_frames", "-select_streams", "v:0"]);
-    ffprobe.args([
-        "-show_entries",
-        "stream=nb_read_frames,r_frame_rate",
-        "-of",
-        "json",
-        url,
-    ]);
+    let entries = "stream=duration,nb_read_frames";
+    ffprobe.args(["-show_entries", entries, "-of", "json", url]);
     let (status, text) = command_to_end(ffprobe)?;
     let found: Value = serde_json::from_str(&text).map_err(|error| format!("{error}: {text}"))?;
-    let stream = &found["streams"][0];
-    let frames = stream["nb_read_frames"]
-        .as_str()
-        .and_then(|it| it.parse::<f64>().ok());
-    let rate = stream["r_frame_rate"]
-        .as_str()
-        .and_then(|it| it.split_once('/'));
-    let rate = rate.and_then(|(a, b)| Some(a.parse::<f64>().ok()? / b.parse::<f64>().ok()?));
-    match (status.success(), frames, rate) {
-        (true, Some(frames), Some(rate)) => Ok(frames / rate),
+    let number = |key: &str| found["streams"][0][key].as_str()?.parse::<f64>().ok();
+    match (number("duration"), number("nb_read_frames")) {
+        (Some(seconds), Some(frames)) if status.success() && frames > seconds => Ok(seconds),
         _ => Err(text),
     }
 }
