@@ -30,6 +30,7 @@ mod cluster_fleet;
 mod cluster_members;
 mod cluster_messages;
 mod cluster_moq;
+mod cluster_recordings;
 mod cluster_redirect;
 mod commands;
 mod coturn;
@@ -115,6 +116,7 @@ fn main() -> ExitCode {
         cluster_members::TESTS,
         cluster_messages::TESTS,
         cluster_moq::TESTS,
+        cluster_recordings::TESTS,
         cluster_redirect::TESTS,
         lost_servers::TESTS,
         through_balancer::TESTS,

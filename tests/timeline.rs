@@ -108,6 +108,17 @@ fn the_page_plays_what_was_recorded_and_leads_to_any_second() -> Result<(), Fail
     ensure(spans == 1, "one stretch is shown", &spans)?;
     let live = browser.run("return new URL(document.getElementById('live').href).pathname")?;
     ensure(live == "/demo", "a link back to the live stream", &live)?;
+    let said = "return document.getElementById('stages-said').textContent !== ''";
+    browser.wait_until(PATIENCE, said)?;
+    browser.press("b")?;
+    let is_open = "return document.getElementById('mark').open";
+    browser.wait_until(PATIENCE, is_open)?;
+    browser.run(
+        "document.getElementById('mark-label').value = 'door';
+         document.querySelector('#mark-form [type=submit]').click()",
+    )?;
+    let marked = "return document.querySelector('#marks span')?.textContent === 'door'";
+    browser.wait_until(PATIENCE, marked)?;
     for width in [1280, 390] {
         browser.resize([width, 900])?;
         let wide = "return document.documentElement.scrollWidth <= innerWidth";

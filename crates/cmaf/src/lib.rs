@@ -90,7 +90,7 @@ mod span;
 mod tests;
 mod track;
 
-pub use file::{FileEnd, FileWriter, FragmentEntry, Patch};
+pub use file::{FileEnd, FileWriter, FragmentEntry, Patch, put_index, read_index};
 pub use fragment::{Fragment, FragmentTrack, Sample};
 pub use fragmenter::{CutRule, Discontinuity, Fragmenter, HeaderCause, NewHeader, Output};
 pub use header::Header;

@@ -40,10 +40,13 @@ pub enum Stage {
     Decode,
     /// From the end of decoding until the frame is presented on the screen.
     Render,
+    /// From publication of the newest frame of a fragment until the system has taken the fragment for a file
+    /// of a recording. The stage is beside the path to viewers, and no part of its sum.
+    Record,
 }
 
 impl Stage {
-    /// Every stage, in the order of the path.
+    /// Every stage of the path, in order.
     pub const ALL: [Self; 12] = [
         Self::Capture,
         Self::Encode,
@@ -57,6 +60,23 @@ impl Stage {
         Self::JitterBuffer,
         Self::Decode,
         Self::Render,
+    ];
+
+    /// Every stage that a table may have: those of the path, and then those beside it.
+    pub const TABLED: [Self; 13] = [
+        Self::Capture,
+        Self::Encode,
+        Self::Uplink,
+        Self::Ingest,
+        Self::Relay,
+        Self::Hub,
+        Self::Pace,
+        Self::Send,
+        Self::Network,
+        Self::JitterBuffer,
+        Self::Decode,
+        Self::Render,
+        Self::Record,
     ];
 
     /// Returns the name of the stage in tables, JSON and metrics.
@@ -74,10 +94,11 @@ impl Stage {
             Self::JitterBuffer => "jitter_buffer",
             Self::Decode => "decode",
             Self::Render => "render",
+            Self::Record => "record",
         }
     }
 
-    /// Returns the index of the stage in [`Stage::ALL`].
+    /// Returns the index of the stage in [`Stage::TABLED`], and in [`Stage::ALL`] if it is part of the path.
     pub const fn index(self) -> usize {
         self as usize
     }
@@ -138,7 +159,7 @@ impl Stamps {
 /// Delay distributions, one per stage: of a recent window, and since the table was created.
 #[derive(Clone, Debug)]
 pub struct StageTable {
-    stages: [Option<Box<Delays>>; Stage::ALL.len()],
+    stages: [Option<Box<Delays>>; Stage::TABLED.len()],
     window: Duration,
 }
 
@@ -167,7 +188,7 @@ impl StageTable {
 
     /// Returns the summary of each stage that has samples within the window ending at `now`.
     pub fn summaries(&mut self, now: Instant) -> Vec<(Stage, Summary)> {
-        Stage::ALL
+        Stage::TABLED
             .into_iter()
             .filter_map(|stage| {
                 let summary = self.stages[stage.index()].as_mut()?.recent.summary(now);
@@ -179,7 +200,7 @@ impl StageTable {
     /// Returns the distribution of each stage since the table was created. Its counts never
     /// fall, as counters of metrics require.
     pub fn totals(&self) -> impl Iterator<Item = (Stage, &Histogram)> {
-        Stage::ALL.into_iter().filter_map(|stage| {
+        Stage::TABLED.into_iter().filter_map(|stage| {
             let delays = self.stages[stage.index()].as_ref()?;
             Some((stage, &delays.total))
         })
@@ -187,7 +208,7 @@ impl StageTable {
 
     /// Adds all samples of `other`, a table that another thread kept.
     pub fn merge(&mut self, other: &mut Self, now: Instant) {
-        for stage in Stage::ALL {
+        for stage in Stage::TABLED {
             if let Some(theirs) = &mut other.stages[stage.index()] {
                 let mine = self.delays(stage, now);
                 mine.recent.merge(&mut theirs.recent, now);
@@ -213,9 +234,10 @@ mod tests {
 
     #[test]
     fn stages_know_their_place() {
-        for (index, stage) in Stage::ALL.into_iter().enumerate() {
+        for (index, stage) in Stage::TABLED.into_iter().enumerate() {
             assert_eq!(stage.index(), index);
         }
+        assert_eq!(Stage::TABLED[..Stage::ALL.len()], Stage::ALL);
     }
 
     #[test]
@@ -257,8 +279,8 @@ mod tests {
     #[test]
     fn stages_are_displayed_by_names_of_their_own() {
         let names: std::collections::BTreeSet<_> =
-            Stage::ALL.iter().map(ToString::to_string).collect();
-        assert_eq!(names.len(), Stage::ALL.len());
+            Stage::TABLED.iter().map(ToString::to_string).collect();
+        assert_eq!(names.len(), Stage::TABLED.len());
         assert_eq!(Stage::JitterBuffer.to_string(), "jitter_buffer");
     }
 

@@ -23,7 +23,7 @@ mod writer;
 
 pub use catalogue::{
     Catalogue, CatalogueError, Findings, HeldFile, Mark, NewMark, RecordedFile, RecordedStream,
-    RecordedTrack, Span, TimeRange, check,
+    RecordedTrack, Span, StageMinute, TimeRange, check,
 };
 pub use file_header::{Beginning, FileHeader};
 pub use folder::{Folder, FolderError, FolderId};

@@ -42,10 +42,10 @@ export class TimeStrip {
   #asked = null;
   #dragged = null;
 
-  /** `onSeek(ms)` is called with the time that a person chooses; `picture(ms)` is the address of the picture
-   * of a time. */
-  constructor(strip, { onSeek, picture }) {
-    Object.assign(this, { strip, onSeek, picture });
+  /** `onSeek(ms)` is called with the time that a person chooses, `onDrawn()` whenever another part is shown;
+   * `picture(ms)` is the address of the picture of a time. */
+  constructor(strip, { onSeek, onDrawn, picture }) {
+    Object.assign(this, { strip, onSeek, onDrawn, picture });
     this.from = 0;
     this.cursor = html('div', { class: 'cursor' });
     strip.addEventListener('pointerdown', (event) => this.#press(event));
@@ -116,6 +116,7 @@ export class TimeStrip {
       this.cursor,
     );
     this.#place();
+    this.onDrawn();
   }
 
   #labels() {

@@ -1,16 +1,19 @@
 // The timeline of a stream: what was recorded, and its picture at any second.
 //
 //   …/list ─► spans ─┬─► strip of time ─ chosen second ─► Recorded ─► video
-//   …/marks ─► marks ┘        └─ below a pointer: …/thumbnail
+//   …/marks ─► marks ┘        ├─ below a pointer: …/thumbnail
+//                            └─ …/stages of the day ─► delays by stage
 //
 // The address keeps the second (`?at=`), so that a link leads to it.
 
-import { authorization, base, getJson, pagePath, pageUrl, withToken } from './api.js';
+import { authorization, base, getJson, pagePath, pageUrl, request, streamUrl, withToken } from './api.js';
 import { html, setText } from './dom.js';
 import { ExportDialog } from './export_dialog.js';
 import { duration, when } from './format.js';
 import { hasKey, openByKey } from './key.js';
+import { MarkDialog } from './mark_dialog.js';
 import { Recorded } from './recorded.js';
+import { StageStrip } from './stage_strip.js';
 import { TimeStrip, clockOf } from './time_strip.js';
 
 const DAY_MS = 86_400_000;
@@ -40,16 +43,19 @@ const recorded = new Recorded(video, {
 const strip = new TimeStrip($('strip'), {
   onSeek: seek,
   picture: (ms) => playback('thumbnail', { at: iso(ms), width: 320 }),
+  onDrawn: () => stages.draw(),
 });
+const stages = new StageStrip($('stages'), $('stages-said'), strip);
 const exporting = new ExportDialog({
   url: (ms, seconds, isExact) => {
     const query = new URLSearchParams({ start: iso(ms), duration: seconds });
     if (isExact) query.set('cut', 'exact');
     // A link carries no headers.
     if (token) query.set('token', token);
-    return `${base}/api/v1/streams/${name.split('/').map(encodeURIComponent).join('/')}/export?${query}`;
+    return `${streamUrl(name, '/export')}?${query}`;
   },
 });
+const marking = new MarkDialog({ url: streamUrl(name, '/recording'), onMarked: () => refresh().catch(() => {}) });
 
 let spans = [];
 let marks = [];
@@ -88,8 +94,18 @@ function showDay(day, goes) {
     if (days.includes(day)) select.value = day;
     if (strip.length === DAY_MS || strip.from === 0) strip.showDay(day);
     showLists();
+    showStages();
   }
   if (goes) recorded.seek(spans.find((it) => it.to > day)?.from > day ? spans.find((it) => it.to > day).from : day);
+}
+
+/** Shows the delays of the chosen day; a server that has none of them yet shows none. */
+async function showStages() {
+  const day = Number($('day').value);
+  if (!day) return;
+  const list = await getJson(playback('stages', { start: iso(day), end: iso(dayAfter(day)) }), 20_000).catch(() => null);
+  if (!list || Number($('day').value) !== day) return;
+  stages.fill(list.map(({ start, p95_ms: p95 }) => ({ at: Date.parse(start), p95 })));
 }
 
 /** Lists marks and gaps of the chosen day. */
@@ -120,13 +136,19 @@ function showDays() {
 }
 
 async function refresh() {
-  const list = await getJson(playback('list'), 20_000);
+  const answer = await request(playback('list'), { timeoutMs: 20_000 });
+  const missing = answer.headers.get('glassline-missing');
+  setText($('missing'), missing ? `Another server of the cluster may have more, and does not answer: ${missing}` : '');
+  $('missing').hidden = !missing;
+  const list = await answer.json();
   spans = list.map(({ start, duration: seconds, loss }) => ({ from: Date.parse(start), to: Date.parse(start) + seconds * 1000, loss }));
   marks = (await getJson(playback('marks'), 20_000)).map(({ start, end, label }) => ({ from: Date.parse(start), to: Date.parse(end), label }));
   recorded.spans = spans;
   showDays();
   strip.fill({ spans, marks });
   if ($('day').value) showLists();
+  // Only today's delays grow.
+  if (Number($('day').value) === dayOf(Date.now())) showStages();
   const seconds = spans.reduce((sum, { from, to }) => sum + (to - from) / 1000, 0);
   setText($('state'), `${duration(seconds)} recorded`);
   setText($('extent'), spans.length ? `since ${when(spans[0].from)}` : '');
@@ -138,6 +160,7 @@ function draw() {
   setText($('clock'), `${when(now)}.${Math.floor((now % 1000) / 100)}`);
   $('clock').dateTime = iso(now);
   strip.moveTo(now);
+  stages.moveTo(now);
   if (performance.now() < addressAt) return;
   addressAt = performance.now() + ADDRESS_EACH_MS;
   const address = new URL(location.href);
@@ -161,6 +184,7 @@ const KEYS = {
   l: () => seek(recorded.now + 10_000),
   ',': () => recorded.step(-1),
   '.': () => recorded.step(1),
+  b: () => $('mark-open').click(),
   m: () => $('sound').click(),
   f: () => $('fullscreen').click(),
   '+': () => strip.zoom(1),
@@ -190,6 +214,7 @@ function wire() {
     else $('picture').requestFullscreen?.().catch(() => {});
   });
   $('save').addEventListener('click', () => exporting.open(recorded.now ?? spans.at(-1)?.from ?? Date.now()));
+  $('mark-open').addEventListener('click', () => marking.open(recorded.now ?? Date.now()));
   $('day').addEventListener('change', () => showDay(Number($('day').value), true));
   $('day-before').addEventListener('click', () => moveDay(-1));
   $('day-after').addEventListener('click', () => moveDay(1));

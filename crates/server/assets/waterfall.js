@@ -20,6 +20,7 @@ export const STAGES = [
   ['hub', 'server', 'From publication until the viewer’s shard has read the frame'],
   ['pace', 'server', 'Held back by the viewer’s pacer, which spreads large frames'],
   ['send', 'server', 'Sealed and handed to the kernel, last packet of the frame'],
+  ['record', 'server', 'From publication until the recording has the frame in a file: beside the way to viewers, and no part of the sum'],
   ['network', 'path', 'From the kernel until the browser has the frame’s last packet; two clocks meet here'],
   ['jitter_buffer', 'browser', 'Waiting for order and smoothness in the browser'],
   ['decode', 'browser', 'In the decoder'],
@@ -76,16 +77,21 @@ export class Waterfall {
     const found = new Map((answer?.stages ?? []).map((stage) => [stage.stage, stage]));
     const bars = [];
     let offset = 0;
+    let published = 0;
     for (const [name] of this.#stages) {
       const stage = present(found.get(name));
-      bars.push([name, stage, offset]);
-      if (stage) offset += Math.max(0, stage.p50_ms);
+      const isBeside = name === 'record';
+      if (name === 'hub') published = offset;
+      bars.push([name, stage, isBeside ? published : offset]);
+      if (stage && !isBeside) offset += Math.max(0, stage.p50_ms);
     }
     // Only publishing pages tell when a frame was captured: other sources have no such rows.
     this.#publisher.hidden = !bars.some(([, stage], i) => stage && this.#stages[i][1] === 'publisher');
-    // Only streams that this server pulls from another one were under way between servers.
-    const relay = this.#rows.get('relay');
-    if (relay) relay.row.hidden = !present(found.get('relay'));
+    // Only streams that this server pulls from another one were under way between servers, and not all are recorded.
+    for (const name of ['relay', 'record']) {
+      const shown = this.#rows.get(name);
+      if (shown) shown.row.hidden = !present(found.get(name));
+    }
     bars.push(['end_to_end', present(answer?.end_to_end), 0]);
     bars.push(['glass_to_glass', present(answer?.glass_to_glass), 0]);
     const reach = Math.max(0, ...bars.map(([, stage, from]) => (stage ? from + stage.p95_ms : 0)));

@@ -72,8 +72,8 @@ impl FragmentEntry {
     }
 }
 
-/// Appends the index.
-pub(super) fn put_index(out: &mut Vec<u8>, entries: &[FragmentEntry]) {
+/// Appends the index of fragments, as the end of a finished file has it.
+pub fn put_index(out: &mut Vec<u8>, entries: &[FragmentEntry]) {
     let nanos = |it: Duration| u64::try_from(it.as_nanos()).unwrap_or(u64::MAX);
     put_box(out, b"uuid", |out| {
         out.put_slice(&IDENTIFIER);
@@ -111,7 +111,7 @@ impl IndexTail {
 }
 
 /// Parses the index; `None` if it is damaged. Entries are in order and do not overlap.
-pub(crate) fn read_index(bytes: &[u8]) -> Option<Vec<FragmentEntry>> {
+pub fn read_index(bytes: &[u8]) -> Option<Vec<FragmentEntry>> {
     let found = BoxView::first(bytes).filter(|it| it.kind == *b"uuid")?;
     let body = found.body.strip_prefix(&IDENTIFIER)?;
     let mut fields = Fields(body);

@@ -82,30 +82,26 @@ impl<S: ReadAt> RecordedFile<S> {
     /// another kind. A file that is cut or damaged behind its header is opened with the fragments
     /// before the cut.
     pub fn open(source: S) -> Result<Self, ReadError> {
-        let bytes = source.byte_count().map_err(|error| ReadError::Io {
-            offset: 0,
-            bytes: 0,
-            error,
-        })?;
-        let head = FileHead::read(&source, bytes)?;
-        let mut file = Self {
-            source,
-            header: head.header,
-            fragments: Vec::new(),
-            is_finished: head.is_finished,
-            complete_bytes: head.end,
-            note: head.note,
-            head_bytes: head.end,
-            placeholder: head.placeholder,
-        };
-        let limit = head.limit.min(bytes);
-        match file.read_index(head.end, limit, bytes)? {
+        let (mut file, limit, bytes) = Self::of_head(source)?;
+        match file.read_index(file.head_bytes, limit, bytes)? {
             Some(fragments) => file.fragments = fragments,
-            None => file.scan(head.end, limit)?,
+            None => file.scan(file.head_bytes, limit)?,
         }
         if let Some(last) = file.fragments.last() {
             file.complete_bytes = last.end();
         }
+        Ok(file)
+    }
+
+    /// Opens a file whose first fragments are known already: its header alone is read. What was written
+    /// since is found by [`Self::refresh`].
+    ///
+    /// # Errors
+    /// [`ReadError`] if the header cannot be read, or if the file is of another kind.
+    pub fn open_with(source: S, fragments: Vec<FragmentEntry>) -> Result<Self, ReadError> {
+        let (mut file, ..) = Self::of_head(source)?;
+        file.complete_bytes = fragments.last().map_or(file.head_bytes, FragmentEntry::end);
+        file.fragments = fragments;
         Ok(file)
     }
 
@@ -149,11 +145,7 @@ impl<S: ReadAt> RecordedFile<S> {
             return Ok(0);
         }
         let before = self.fragments.len();
-        let limit = self.source.byte_count().map_err(|error| ReadError::Io {
-            offset: 0,
-            bytes: 0,
-            error,
-        })?;
+        let limit = byte_count(&self.source)?;
         self.scan(self.complete_bytes, limit)?;
         if let Some(last) = self.fragments.last() {
             self.complete_bytes = last.end();
@@ -206,6 +198,24 @@ impl<S: ReadAt> RecordedFile<S> {
         let mut buffer = vec![0; bytes];
         read_exact(&self.source, offset, &mut buffer)?;
         Ok(buffer)
+    }
+
+    /// Reads the header of a file. Returns the file without its fragments, with the offset behind them and
+    /// the size of the file.
+    fn of_head(source: S) -> Result<(Self, u64, u64), ReadError> {
+        let bytes = byte_count(&source)?;
+        let head = FileHead::read(&source, bytes)?;
+        let file = Self {
+            source,
+            header: head.header,
+            fragments: Vec::new(),
+            is_finished: head.is_finished,
+            complete_bytes: head.end,
+            note: head.note,
+            head_bytes: head.end,
+            placeholder: head.placeholder,
+        };
+        Ok((file, head.limit.min(bytes), bytes))
     }
 
     /// Returns the bytes of a finished file's index; `None` if there is none that fits the file.
@@ -349,6 +359,14 @@ impl RecordedSample {
         let composition = self.sample.composition.into();
         self.decode_ticks.saturating_add_signed(composition)
     }
+}
+
+fn byte_count(source: &impl ReadAt) -> Result<u64, ReadError> {
+    source.byte_count().map_err(|error| ReadError::Io {
+        offset: 0,
+        bytes: 0,
+        error,
+    })
 }
 
 /// The boxes before the fragments.

@@ -44,9 +44,7 @@ impl OutClock {
         let decoded = i128::from(entry.decode_time.nanos());
         let wall = nanos(entry.wall_clock) - decoded;
         if begins_file && wall.abs_diff(self.wall) > SAME_RUN.unsigned_abs() {
-            let pause = entry.wall_clock.saturating_sub(self.wall_end);
-            self.wall = wall;
-            self.offset = self.end + nanos(pause) - decoded;
+            self.begin_run(entry);
         }
         let gap = decoded + self.offset - self.end;
         if gap > GAP_KEPT {
@@ -55,6 +53,19 @@ impl OutClock {
         }
         self.end = self.end.max(decoded + self.offset + nanos(entry.duration));
         self.wall_end = entry.wall_clock_end();
+    }
+
+    /// Goes on with a run whose decode times have nothing to do with those before: by the wall clock.
+    pub(super) fn begin_run(&mut self, entry: &FragmentEntry) {
+        let decoded = i128::from(entry.decode_time.nanos());
+        let pause = entry.wall_clock.saturating_sub(self.wall_end);
+        self.wall = nanos(entry.wall_clock) - decoded;
+        self.offset = self.end + nanos(pause) - decoded;
+    }
+
+    /// Returns the time of the span at which the newest fragment ends, by the wall clock.
+    pub(super) const fn wall_end(&self) -> Duration {
+        self.wall_end
     }
 
     /// Returns the time of the span less that of the current file.

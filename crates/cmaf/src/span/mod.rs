@@ -29,6 +29,10 @@ use out_track::{OutSample, OutTrack, shift_chunks};
 /// Most samples of a span: a day of video and audio has six million.
 const SAMPLES_MAX: u64 = 1 << 25;
 
+/// Time before the end of one recorder's files at which those of another one may begin: both have times
+/// of their own for the arrival of frames.
+const OVERLAP: Duration = Duration::from_millis(500);
+
 /// Bytes of the head of the media.
 const MEDIA_HEAD_BYTES: u64 = 16;
 
@@ -131,11 +135,41 @@ impl SpanBuilder {
     /// # Errors
     /// [`SpanError`] if a description cannot be read, or if the span has too many samples.
     pub fn add<S: ReadAt>(&mut self, file: &RecordedFile<S>) -> Result<(), SpanError> {
+        self.add_part(file, 0)
+    }
+
+    /// Adds the next file like [`Self::add`], of another recorder of the same stream than the file before:
+    /// what that one has already is left out, up to a keyframe.
+    ///
+    /// # Errors
+    /// See [`Self::add`].
+    pub fn add_of_another<S: ReadAt>(&mut self, file: &RecordedFile<S>) -> Result<(), SpanError> {
+        let Some(begun) = &mut self.begun else {
+            return self.add(file);
+        };
+        let all = file.fragments();
+        let shown = begun.clock.wall_end();
+        let is_new = |it: &FragmentEntry| it.wall_clock + OVERLAP >= shown && it.starts_with_sync;
+        let Some(first) = all.iter().position(is_new) else {
+            self.files += 1;
+            return Ok(());
+        };
+        begun.clock.begin_run(&all[first]);
+        self.add_part(file, first)
+    }
+
+    /// Adds the next file from the fragment at the position `first` on.
+    fn add_part<S: ReadAt>(
+        &mut self,
+        file: &RecordedFile<S>,
+        first: usize,
+    ) -> Result<(), SpanError> {
         let number = self.files;
         self.files += 1;
         let all = file.fragments();
         let end = all.partition_point(|it| it.wall_clock < self.range.end);
-        let mut begin = all.partition_point(|it| it.wall_clock_end() <= self.range.start);
+        let begin = all.partition_point(|it| it.wall_clock_end() <= self.range.start);
+        let mut begin = begin.max(first);
         if begin >= end {
             return Ok(());
         }

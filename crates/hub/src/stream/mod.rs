@@ -341,9 +341,15 @@ impl Stream {
         self.lock().rate.read(now)
     }
 
-    /// Returns the delays of the stages up to publication.
+    /// Returns the delays of the stages up to publication, and of the way to a recording.
     pub fn ingest_stage(&self) -> StageTable {
         self.lock().ingest.clone()
+    }
+
+    /// Counts how long frames took from publication until a recording had them, at `now`. A recording calls
+    /// this once a fragment.
+    pub fn note_recorded(&self, delay: Duration, now: Instant) {
+        self.lock().ingest.record(Stage::Record, delay, now);
     }
 
     /// Returns what a track's layer carries, measured on the units that the hub keeps. The cost is

@@ -17,6 +17,7 @@ mod index;
 mod mark;
 mod repair;
 mod span;
+mod stage_minutes;
 mod survey;
 
 use std::collections::BTreeMap;
@@ -31,12 +32,13 @@ pub use held::HeldFile;
 pub use mark::{Mark, NewMark};
 pub use repair::{Findings, check};
 pub use span::Span;
+pub use stage_minutes::StageMinute;
 
 pub(crate) use held::Holders;
 pub(crate) use index::{FolderIndex, Growth};
 pub(crate) use survey::find_after_crash;
 
-use crate::folder::Folder;
+use crate::folder::{FilePlace, Folder};
 
 /// Finds recordings in one or more folders. Clones share everything.
 #[derive(Clone, Debug, Default)]
@@ -192,6 +194,28 @@ impl Catalogue {
     /// already.
     pub fn hold(&self, file: &RecordedFile) -> Option<HeldFile> {
         self.holders.hold(&file.path)
+    }
+
+    /// Keeps the file of a stream at `path` from deletion until the answer is dropped. Returns `None` if there
+    /// is no such file of that stream in any folder.
+    ///
+    /// # Errors
+    /// Returns [`CatalogueError`] if an index fails.
+    pub fn hold_at(
+        &self,
+        stream: &StreamName,
+        path: &Path,
+    ) -> Result<Option<HeldFile>, CatalogueError> {
+        for folder in self.folders() {
+            let Ok(below) = path.strip_prefix(folder.folder()) else {
+                continue;
+            };
+            let place = FilePlace::parse(below);
+            if place.is_some_and(|it| it.stream == *stream) && folder.knows(below)? {
+                return Ok(self.holders.hold(path));
+            }
+        }
+        Ok(None)
     }
 
     /// Marks a span of a stream, in the folder that has most of it.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::CatalogueError;
 use super::file::{FileState, RecordedFile};
 use super::index::FolderIndex;
-use super::survey::{Found, apart, look, stream_of_marks};
+use super::survey::{Found, apart, finish, look, stream_of_marks};
 
 /// Largest difference of durations that is no difference.
 const CLOSE: Duration = Duration::from_millis(1);
@@ -84,7 +84,8 @@ pub fn check(folder: &Path) -> Result<Findings, CatalogueError> {
     Ok(findings)
 }
 
-/// Makes the index of a folder anew from its files. Needs the folder's lock.
+/// Makes the index of a folder anew from its files, and finishes those without an end. Needs the folder's
+/// lock.
 ///
 /// # Errors
 /// Returns [`CatalogueError`] if the folder cannot be read, or the index cannot be written.
@@ -101,7 +102,16 @@ pub(crate) fn repair(index: &FolderIndex) -> Result<Findings, CatalogueError> {
             for path in group {
                 let shown = folder.join(path).display().to_string();
                 match look(folder, path) {
-                    Ok(Some(file)) => {
+                    Ok(Some(mut file)) => {
+                        // A full disk had no room for the end of the file.
+                        if !file.is_finished {
+                            match finish(&folder.join(path)) {
+                                Ok(bytes) => file.growth.bytes = bytes,
+                                Err(error) => findings
+                                    .problems
+                                    .push(format!("{shown} has no index, and gets none: {error}")),
+                            }
+                        }
                         index.put(
                             path,
                             &file.header,

@@ -141,7 +141,7 @@ pub(crate) fn find_after_crash(index: &FolderIndex) -> Result<usize, CatalogueEr
 /// # Errors
 /// Returns the system's error. The file is then as the crash left it, or ends behind its last whole
 /// fragment: both play.
-fn finish(path: &Path) -> io::Result<u64> {
+pub(super) fn finish(path: &Path) -> io::Result<u64> {
     let file = File::options().read(true).write(true).open(path)?;
     let invalid = |error: ReadError| io::Error::other(error.to_string());
     let read = cmaf::RecordedFile::open(&file).map_err(invalid)?;

@@ -13,6 +13,9 @@ use crate::utc::{self, Day, TimeOfDay};
 /// File of a day's marks.
 pub(crate) const MARKS_FILE: &str = "marks.jsonl";
 
+/// File of a day's delays by stage.
+pub(crate) const STAGES_FILE: &str = "stages.jsonl";
+
 /// The facts that the name of a file states.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FilePlace {

@@ -5,7 +5,7 @@
 //!        .glassline/lock             held by the server that writes here
 //!        .glassline/index.sqlite     the catalogue's index, which can be made anew
 //!        site/cam1/2026-11-30/14-03-05.123Z.mp4
-//!                             marks.jsonl
+//!                             marks.jsonl, stages.jsonl
 //! ```
 //!
 //! No component of a stream's name begins with a dot, so no stream has the folder of ours.
@@ -18,7 +18,7 @@ use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
 pub use identity::FolderId;
-pub(crate) use layout::{FilePlace, MARKS_FILE, day_folder};
+pub(crate) use layout::{FilePlace, MARKS_FILE, STAGES_FILE, day_folder};
 
 /// Folder of what is ours.
 pub(crate) const OWN: &str = ".glassline";

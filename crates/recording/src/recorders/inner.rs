@@ -10,6 +10,7 @@ use super::known_folders::{KnownFolders, Recognized};
 use super::plan::{FolderPlan, Plan};
 use super::recording::Known;
 use super::status::{RecorderEvent, RecorderEventKind};
+use super::wishes::Wishes;
 use crate::recorder::ReadingThread;
 use crate::retention::RetentionThread;
 use crate::writer::{FolderState, FolderThread};
@@ -27,6 +28,7 @@ pub(super) struct Inner {
     pub(super) retention: RetentionThread,
     pub(super) folders: BTreeMap<PathBuf, OpenedFolder>,
     pub(super) known_folders: KnownFolders,
+    pub(super) wishes: Wishes,
     pub(super) streams: BTreeMap<StreamName, Known>,
     pub(super) events: Vec<RecorderEvent>,
     /// Number of folders that were opened, for the names of threads.

@@ -10,6 +10,7 @@ mod known_folders;
 mod plan;
 mod recording;
 mod status;
+mod wishes;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -27,7 +28,7 @@ pub use status::{
     RecordingStatus,
 };
 
-use crate::catalogue::{Catalogue, CatalogueError, Mark, NewMark};
+use crate::catalogue::Catalogue;
 use crate::disk::SystemDisk;
 use crate::recorder::{ReadingThread, RecordedSource, RecorderOptions};
 use crate::retention::{Retention, RetentionThread};
@@ -35,9 +36,13 @@ use crate::writer::{FolderParts, FolderState, FolderThread, JobQueue, QueueBound
 use inner::{Inner, OpenedFolder};
 use known_folders::KnownFolders;
 use recording::{Known, Running, layer_recordings};
+use wishes::Wishes;
 
 /// Protocol of a stream that is pulled from another server of the cluster, which records it.
 const PULLED: &str = "pull";
+
+/// Ending of the file of wishes, beside that of the known folders.
+const WISHES_FILE: &str = "wishes.json";
 
 /// Longest time that a folder which is not recorded into any more has for what is queued.
 const GONE_WITHIN: Duration = Duration::from_secs(30);
@@ -51,7 +56,8 @@ pub struct RecorderParts {
     pub clock: Clock,
     /// Watches the threads.
     pub supervisor: Arc<Supervisor>,
-    /// File that keeps which folder is at which path; `None` keeps it as long as the server runs.
+    /// File that keeps which folder is at which path; `None` keeps it as long as the server runs. Wishes have
+    /// a file beside it.
     pub known_file: Option<PathBuf>,
 }
 
@@ -72,6 +78,9 @@ pub enum NotRecorded {
     /// Another server of the cluster has the stream's source.
     #[error("'{0}' comes from another server of the cluster, which records it")]
     Elsewhere(StreamName),
+    /// The wish cannot be kept for the next start.
+    #[error("the wish for '{0}' cannot be kept, so nothing was changed: {1}")]
+    NotKept(StreamName, String),
 }
 
 impl Recorders {
@@ -82,6 +91,10 @@ impl Recorders {
     pub fn start(parts: RecorderParts) -> io::Result<Self> {
         let reading = ReadingThread::start(parts.clock, &parts.supervisor)?;
         let known_folders = KnownFolders::read(parts.known_file.clone());
+        let wishes_file = parts.known_file.as_ref();
+        let wishes = Wishes::read(wishes_file.map(|it| it.with_extension(WISHES_FILE)));
+        let streams = wishes.all().map(|(name, wish)| (name, Known::wished(wish)));
+        let streams = streams.collect();
         let catalogue = Catalogue::default();
         let retention = Retention::new(catalogue.clone());
         let retention = RetentionThread::start(retention, &parts.supervisor)?;
@@ -94,7 +107,8 @@ impl Recorders {
                 retention,
                 folders: BTreeMap::new(),
                 known_folders,
-                streams: BTreeMap::new(),
+                wishes,
+                streams,
                 events: Vec::new(),
                 opened: 0,
             }),
@@ -184,7 +198,7 @@ impl Recorders {
     }
 
     /// Records a stream from now on, or no more, whatever the configuration says; `None` does what the
-    /// configuration says. Holds until the server ends.
+    /// configuration says. A restart does not change that.
     ///
     /// # Errors
     /// Returns [`NotRecorded`] if the stream cannot be recorded here.
@@ -198,17 +212,11 @@ impl Recorders {
         if wish == Some(true) && note.is_some_and(|it| it.protocol == PULLED) {
             return Err(NotRecorded::Elsewhere(name.clone()));
         }
+        let kept = inner.wishes.set(name, wish);
+        kept.map_err(|why| NotRecorded::NotKept(name.clone(), why))?;
         inner.streams.entry(name.clone()).or_default().wish = wish;
         self.reconsider(&mut inner, name);
         Ok(())
-    }
-
-    /// Marks a span of a stream.
-    ///
-    /// # Errors
-    /// Returns [`CatalogueError`] if there is no folder, or the mark cannot be written.
-    pub fn mark(&self, mark: NewMark) -> Result<Mark, CatalogueError> {
-        self.catalogue.mark(mark)
     }
 
     /// Returns what the recording of a stream does; `None` if nothing is configured for it.

@@ -65,9 +65,8 @@ impl Figures {
 }
 
 /// Returns the layer recordings of a stream that is to be recorded.
-pub(super) fn layer_recordings(stream: &Stream, layers: &Layers) -> Vec<Arc<LayerRecording>> {
-    let layer_recording =
-        |layer: String| Arc::new(LayerRecording::new(stream.name().clone(), layer));
+pub(super) fn layer_recordings(stream: &Arc<Stream>, layers: &Layers) -> Vec<Arc<LayerRecording>> {
+    let layer_recording = |layer: String| Arc::new(LayerRecording::new(stream, layer));
     let tracks = stream.tracks();
     let layered = tracks.iter().find(|it| !it.layers.is_empty());
     match (layers, layered) {
@@ -84,6 +83,14 @@ pub(super) fn layer_recordings(stream: &Stream, layers: &Layers) -> Vec<Arc<Laye
 }
 
 impl Known {
+    /// Returns what is known of a stream before it exists: that somebody wants it recorded, or not.
+    pub(super) fn wished(wish: bool) -> Self {
+        Self {
+            wish: Some(wish),
+            ..Self::default()
+        }
+    }
+
     /// Adds up the layer recordings of which nothing is written any more.
     pub(super) fn settle(&mut self) {
         let before = &mut self.before;
@@ -131,6 +138,7 @@ impl Known {
             bytes: figures.bytes,
             fragments: figures.fragments,
             file,
+            folder: self.running.as_ref().map(|it| it.plan.folder.clone()),
             lag,
             losses: figures.losses.into_values().collect(),
         }

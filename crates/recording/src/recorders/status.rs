@@ -49,6 +49,8 @@ pub struct RecordingStatus {
     pub fragments: u64,
     /// The file that is written, below its folder.
     pub file: Option<PathBuf>,
+    /// Folder of the recording that goes on.
+    pub folder: Option<PathBuf>,
     /// Time from the publication of the newest frame of a fragment until the fragment was written.
     pub lag: Duration,
     /// The losses since the server began, by reason.

@@ -271,7 +271,17 @@ fn a_stream_that_is_pulled_is_recorded_once_its_source_is_here() {
     drop(pulled);
     let mut publisher = scene.publish_by("whip");
     scene.run(&mut publisher, 3..6, 1);
+    drop(publisher);
+    // The first server is back, and has the source again.
+    let mut pulled = scene.publish_by(PULLED);
+    for second in 6..9 {
+        Scene::second(&mut pulled, second);
+    }
+    scene.observe();
+    let status = scene.recorders.status(&scene.name).expect("a folder");
+    assert_eq!(status.state, RecordingState::Waiting);
     scene.recorders.stop(PATIENCE);
     assert_eq!(scene.files().len(), 1);
-    assert_eq!(scene.kinds(), [RecorderEventKind::Started]);
+    let kinds = [RecorderEventKind::Started, RecorderEventKind::Stopped];
+    assert_eq!(scene.kinds(), kinds);
 }

@@ -15,7 +15,7 @@ use glassline_hub::StreamName;
 
 use crate::catalogue::{Catalogue, CatalogueError, FolderIndex, RecordedFile, TimeRange};
 use crate::disk::{Disk, SystemDisk};
-use crate::folder::MARKS_FILE;
+use crate::folder::{MARKS_FILE, STAGES_FILE};
 use crate::recorders::{FolderPlan, Keep, Plan};
 pub(crate) use thread::RetentionThread;
 
@@ -268,7 +268,7 @@ impl Round<'_> {
     fn remove_empty_folders(&self, file: &Path) {
         let above = file.ancestors().skip(1);
         for folder in above.take_while(|it| *it != self.folder.path) {
-            remove_lone_marks(folder);
+            remove_lone_notes(folder);
             // Fails for the first one that has something.
             if std::fs::remove_dir(folder).is_err() {
                 return;
@@ -277,15 +277,16 @@ impl Round<'_> {
     }
 }
 
-/// Removes the marks of a day of which nothing else is left.
-fn remove_lone_marks(day: &Path) {
-    let mut entries = std::fs::read_dir(day).into_iter().flatten();
-    let first = entries.next().and_then(Result::ok);
-    let is_alone = entries.next().is_none();
-    let marks = first.filter(|it| is_alone && it.file_name() == MARKS_FILE);
-    if let Some(marks) = marks {
-        // What stays is removed with the next file.
-        let _ = std::fs::remove_file(marks.path());
+/// Removes the marks and the delays of a day of which nothing else is left.
+fn remove_lone_notes(day: &Path) {
+    let entries = std::fs::read_dir(day).into_iter().flatten();
+    let entries: Vec<_> = entries.take(3).filter_map(Result::ok).collect();
+    let is_note = |it: &std::ffi::OsStr| it == MARKS_FILE || it == STAGES_FILE;
+    if entries.iter().all(|it| is_note(&it.file_name())) {
+        for note in entries {
+            // What stays is removed with the next file.
+            let _ = std::fs::remove_file(note.path());
+        }
     }
 }
 

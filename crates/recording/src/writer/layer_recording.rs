@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use glassline_hub::StreamName;
+use glassline_hub::{Stream, StreamName};
 
 use crate::disk::{Failure, FailureKind};
 
@@ -15,6 +15,8 @@ pub(crate) struct LayerRecording {
     pub(crate) stream: StreamName,
     /// Layer that is recorded; empty for the best one of each time.
     pub(crate) layer: String,
+    /// The stream of the hub, whose delays are counted; `None` in tests.
+    source: Option<Arc<Stream>>,
     state: Mutex<LayerRecordingState>,
 }
 
@@ -55,11 +57,27 @@ pub(crate) struct LossFigures {
 }
 
 impl LayerRecording {
-    pub(crate) fn new(stream: StreamName, layer: String) -> Self {
+    pub(crate) fn new(source: &Arc<Stream>, layer: String) -> Self {
+        Self {
+            source: Some(Arc::clone(source)),
+            ..Self::named(source.name().clone(), layer)
+        }
+    }
+
+    /// Creates the recording of a stream by its name, whose delays nobody counts.
+    pub(crate) fn named(stream: StreamName, layer: String) -> Self {
         Self {
             stream,
             layer,
+            source: None,
             state: Mutex::default(),
+        }
+    }
+
+    /// Counts the delay of a fragment that is written at `now`.
+    pub(crate) fn note_delay(&self, delay: Duration, now: Instant) {
+        if let Some(source) = &self.source {
+            source.note_recorded(delay, now);
         }
     }
 

@@ -5,8 +5,8 @@
 //! the viewer's rights, and says with the ticket what it found: the user, and when its rights end.
 //! Times are seconds since 1970.
 //!
-//! A ticket is for one stream to watch, or for one room to join, at any server of the cluster, and
-//! for half a minute. A session that began with it goes on afterwards.
+//! A ticket is for one stream to watch, for one room to join, or for a server that asks for the recordings
+//! of one stream, at any server of the cluster, and for half a minute. A session that began with it goes on afterwards.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -30,13 +30,15 @@ const VALIDITY_MAX: Duration = Duration::from_secs(60);
 /// Longest ticket that is looked at, in bytes.
 const BYTES_MAX: usize = 512;
 
-/// The destination of a redirected viewer.
+/// The destination of a redirected viewer, or the subject of another server's question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Destination<'a> {
     /// The viewer watches the stream of this name.
     Stream(&'a str),
     /// The viewer joins the room of this name.
     Room(&'a str),
+    /// A server asks for the recordings of the stream of this name.
+    Recordings(&'a str),
 }
 
 /// The knowledge of the server that redirected a viewer.
@@ -108,6 +110,7 @@ fn message(destination: Destination<'_>, fields: &str) -> Vec<u8> {
     let (kind, name) = match destination {
         Destination::Stream(name) => (b's', name),
         Destination::Room(name) => (b'r', name),
+        Destination::Recordings(name) => (b'p', name),
     };
     let length = u64::try_from(name.len()).unwrap_or(u64::MAX).to_be_bytes();
     let parts = [
@@ -158,6 +161,7 @@ mod tests {
             Destination::Stream("cam2"),
             Destination::Stream("ca"),
             Destination::Room("cam"),
+            Destination::Recordings("cam"),
         ] {
             assert_eq!(redeem(&ours, other, &ticket, now), None, "{other:?}");
         }

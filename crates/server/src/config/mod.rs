@@ -193,7 +193,7 @@ pub struct Admin {
     /// File of sources that are made over the API, one for each server and readable by its user
     /// only. Null takes `api.json` in `state_folder`. Beside it are the audit log (`.audit.jsonl`),
     /// the last load test, MoQ's own certificate (`.moq.json`), and which disks have recordings
-    /// (`.recordings.json`).
+    /// (`.recordings.json`), and which streams are recorded over the API (`.recordings.wishes.json`).
     pub state_file: Option<PathBuf>,
     /// The sources that may be named over the API.
     pub sources: ApiSources,

@@ -100,6 +100,8 @@ impl Alternates<'_> {
         let path = match destination {
             Destination::Stream(stream) => format!("/{}/whep", name_in_path(stream)),
             Destination::Room(room) => format!("/call/{}", name_in_path(room)),
+            // No session comes of such a request.
+            Destination::Recordings(_) => return None,
         };
         let grant = Grant {
             user: self.session.user().map(str::to_owned),

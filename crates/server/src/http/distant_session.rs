@@ -109,8 +109,8 @@ pub(super) async fn hand_on_offer(
     exchange_with(member, server, request).await
 }
 
-/// Lets requests pass that are about sessions of this server, and offers with a ticket of another
-/// server: the only ones that others hand on.
+/// Lets requests pass that are about sessions of this server, and those with a ticket of another server:
+/// offers that it hands on, and what it asks itself.
 pub(super) async fn own_only(
     State(app): State<App>,
     Extension(target): Extension<Arc<RequestTarget>>,
@@ -177,7 +177,7 @@ async fn exchange_with(member: &Arc<Member>, other: &str, request: Request) -> R
         let request = told_of(request)
             .await
             .map_err(IntoResponse::into_response)?;
-        let answer = exchange(opened.stream, request).await;
+        let answer = exchange(opened.stream, request, ANSWER_BYTES_MAX).await;
         drop(opened.place);
         answer.map_err(|error| unanswered(other, &error.to_string()).into_response())
     });
@@ -231,15 +231,16 @@ async fn told_of(request: Request) -> Result<hyper::Request<Full<Bytes>>, Proble
     Ok(handed_on)
 }
 
-/// Sends a request on `stream`, and reads the answer.
-async fn exchange(
+/// Sends a request on `stream`, and reads the answer, which has `bytes_max` at most.
+pub(super) async fn exchange(
     stream: RequestStream,
     request: hyper::Request<Full<Bytes>>,
+    bytes_max: usize,
 ) -> Result<Response, BoxError> {
     let (mut sender, connection) = client::handshake(TokioIo::new(stream)).await?;
     let exchanging = async move {
         let (parts, body) = sender.send_request(request).await?.into_parts();
-        let body = Limited::new(body, ANSWER_BYTES_MAX).collect().await?;
+        let body = Limited::new(body, bytes_max).collect().await?;
         let mut response = Response::new(Body::from(body.to_bytes()));
         *response.status_mut() = parts.status;
         *response.headers_mut() = parts.headers;

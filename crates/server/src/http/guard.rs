@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use axum::Extension;
 use axum::extract::{ConnectInfo, Request, State};
-use axum::http::Method;
+use axum::http::{Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use glassline_access::auth::Requester;
@@ -128,6 +128,12 @@ async fn granted(
         Right::Nothing | Right::Open | Right::Room | Right::Session | Right::Key => {
             Ok(Granted::Plainly)
         }
+        // A ticket would have been found before.
+        Right::Server => Err(Problem::new(
+            StatusCode::FORBIDDEN,
+            "For servers",
+            "only other servers of this one's cluster ask this, with a ticket of theirs",
+        )),
         Right::Read => {
             let reader = auth::reader(users, &shown, stream.as_deref()).await;
             reader.map(Granted::Reader)

@@ -114,7 +114,12 @@ impl RequestTarget {
 
     /// Returns what another server grants to the request by a ticket, if it has a valid one.
     pub(super) fn grant(&self, app: &App, uri: &Uri) -> Option<Grant> {
-        member(app)?.admitted(uri.query()?, self.transferable()?)
+        let (member, query) = (member(app)?, uri.query()?);
+        if self.rules.is_for_servers() {
+            let stream = query_stream(uri, self.rules.key_of_stream())?;
+            return member.admitted(query, Destination::Recordings(&stream));
+        }
+        member.admitted(query, self.transferable()?)
     }
 
     /// Returns whether the request names a session of this server, or one that ended lately, in a

@@ -88,6 +88,7 @@ const TABLE: &[(&str, &str, &str)] = &[
     ("GET HEAD", "/-/playback/list", "113331"),
     ("GET HEAD", "/-/playback/get", "113331"),
     ("GET", "/-/playback/marks", "113331"),
+    ("GET", "/-/playback/stages", "113331"),
     ("GET", "/-/playback/thumbnail", "113331"),
     ("GET HEAD", "/{stream}/timeline", "113331"),
     ("GET HEAD", "/{stream}/hls/dvr.m3u8", "113331"),
@@ -97,6 +98,8 @@ const TABLE: &[(&str, &str, &str)] = &[
     ("GET", "/{stream}/hls/{pass}/vod.m3u8", "113331"),
     ("GET", "/{stream}/hls/{pass}/past/{file}", "113331"),
     ("GET HEAD", "/api/v1/streams/{name}/export", "113331"),
+    // Servers of the cluster alone.
+    ("POST", "/-/playback/ask", "333333"),
     // Those who may start, stop and mark its recording, which none of these may.
     ("POST", "/api/v1/streams/{name}/recording", "113331"),
     // Readers or publishers of the stream.

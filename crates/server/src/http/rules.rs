@@ -31,6 +31,8 @@ pub(crate) enum Right {
     Room,
     /// The session's unguessable name in the path, which the handler looks up.
     Session,
+    /// A ticket for the recordings of the stream in the query: only servers of the cluster ask.
+    Server,
     /// The stream key of a POST, which the handler checks; later requests need the session's name.
     Key,
 }
@@ -152,7 +154,7 @@ impl Rules {
     /// of recordings, as MediaMTX has it.
     pub(super) const fn key_of_stream(&self) -> &'static str {
         match self.right {
-            Right::Do(_) => "path",
+            Right::Do(_) | Right::Server => "path",
             _ => "stream",
         }
     }
@@ -187,6 +189,11 @@ impl Rules {
         let takes_offers = matches!(self.step, Step::Offer(_));
         self.errand
             .filter(|errand| takes_offers && *errand != Errand::Publish)
+    }
+
+    /// Returns whether only servers of the cluster ask here.
+    pub(super) fn is_for_servers(&self) -> bool {
+        self.right == Right::Server
     }
 
     /// Returns whether a request of `method` may be answered when something changes: that for the

@@ -11,27 +11,50 @@ use bytes::Bytes;
 use glassline_cmaf::ReadAt;
 use glassline_recording::HeldFile;
 
-/// A recorded file, which is not deleted while somebody reads it. It is open only while it is read, so
-/// that a body of a thousand files takes one descriptor.
+use super::others::DistantFile;
+
+/// A recorded file. It is open only while it is read, so that a body of a thousand files takes one descriptor.
 #[derive(Clone, Debug)]
-pub(crate) struct Footage(Arc<HeldFile>);
+pub(crate) struct Footage(Arc<Place>);
+
+/// The place of a file.
+#[derive(Debug)]
+enum Place {
+    /// A file of this server, which is not deleted while somebody reads it.
+    Here(HeldFile),
+    /// A file of another server.
+    There(DistantFile),
+}
 
 impl Footage {
-    pub(super) fn new(held: HeldFile) -> Self {
-        Self(Arc::new(held))
+    pub(super) fn here(held: HeldFile) -> Self {
+        Self(Arc::new(Place::Here(held)))
+    }
+
+    pub(super) fn there(distant: DistantFile) -> Self {
+        Self(Arc::new(Place::There(distant)))
     }
 
     /// Opens the file.
     pub(super) fn open(&self) -> io::Result<OpenFootage> {
-        let file = File::open(self.path()).map_err(|error| self.named(&error))?;
+        let source = match &*self.0 {
+            Place::Here(held) => {
+                let file = File::open(held.path());
+                OpenSource::File(file.map_err(|error| self.named(&error))?)
+            }
+            Place::There(distant) => OpenSource::Distant(distant.clone()),
+        };
         Ok(OpenFootage {
             footage: self.clone(),
-            file,
+            source,
         })
     }
 
     fn path(&self) -> &Path {
-        self.0.path()
+        match &*self.0 {
+            Place::Here(held) => held.path(),
+            Place::There(distant) => &distant.path,
+        }
     }
 
     fn named(&self, error: &io::Error) -> io::Error {
@@ -44,24 +67,47 @@ impl Footage {
 #[derive(Debug)]
 pub(crate) struct OpenFootage {
     footage: Footage,
-    file: File,
+    source: OpenSource,
+}
+
+/// The source of a file's bytes.
+#[derive(Debug)]
+enum OpenSource {
+    File(File),
+    Distant(DistantFile),
 }
 
 impl OpenFootage {
     /// Fills `buffer` with what stands at `offset`.
-    fn read(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
-        let read = self.file.read_exact_at(buffer, offset);
-        read.map_err(|error| self.footage.named(&error))
+    fn read(&self, mut offset: u64, mut buffer: &mut [u8]) -> io::Result<()> {
+        while !buffer.is_empty() {
+            let count = match self.read_at(offset, buffer) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                read => read.map_err(|error| self.footage.named(&error))?,
+            };
+            if count == 0 {
+                return Err(self.footage.named(&io::ErrorKind::UnexpectedEof.into()));
+            }
+            offset += count as u64;
+            buffer = &mut buffer[count..];
+        }
+        Ok(())
     }
 }
 
 impl ReadAt for OpenFootage {
     fn byte_count(&self) -> io::Result<u64> {
-        self.file.byte_count()
+        match &self.source {
+            OpenSource::File(file) => file.byte_count(),
+            OpenSource::Distant(distant) => Ok(distant.bytes),
+        }
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
-        FileExt::read_at(&self.file, buffer, offset)
+        match &self.source {
+            OpenSource::File(file) => FileExt::read_at(file, buffer, offset),
+            OpenSource::Distant(distant) => distant.read_at(offset, buffer),
+        }
     }
 }
 

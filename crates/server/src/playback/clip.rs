@@ -5,9 +5,11 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use glassline_cmaf::{CmafTrack, Header, SpanBuilder, SpanCut, SpanError};
 
 use super::assembly::{Assembly, Piece};
+use super::growing_files::Shelf;
+use super::holdings::Missing;
 use super::plan::{OpenedFile, Plan, Wanted};
 use super::stretch::Stretch;
-use super::{NoFootage, Playback, Subject, stretches};
+use super::{Listed, NoFootage, Playback, Subject};
 
 /// A part of the past, ready to be read.
 #[derive(Debug)]
@@ -19,6 +21,8 @@ pub(crate) struct Clip {
     pub(crate) to: SystemTime,
     /// Media type with the codecs, as browsers ask for it.
     pub(crate) media_type: String,
+    /// The servers of the cluster that may have more of the part.
+    pub(crate) missing: Missing,
 }
 
 /// The form of a clip.
@@ -41,28 +45,32 @@ impl Playback {
         wanted: Wanted,
         form: ClipForm,
     ) -> Result<Clip, NoFootage> {
-        let making = self.disk.run(move || {
-            let stretches = stretches(&of, wanted.range())?;
-            match form {
-                ClipForm::Fragments => {
-                    let plan = Plan::of(&of.catalogue, &stretches, &wanted)?;
-                    Ok(Clip {
-                        assembly: plan.assembly(),
-                        from: plan.from,
-                        to: plan.to,
-                        media_type: media_type(&plan.header),
-                    })
-                }
-                ClipForm::Whole(cut) => whole(&of, &stretches, &wanted, cut),
+        let Listed { items, missing } = self.stretches(&of, wanted.range()).await?;
+        let shelf = self.shelf(&of);
+        let making = self.disk.run(move || match form {
+            ClipForm::Fragments => {
+                let plan = Plan::of(&shelf, &items, &wanted)?;
+                Ok(Clip {
+                    assembly: plan.assembly(),
+                    from: plan.from,
+                    to: plan.to,
+                    media_type: media_type(&plan.header),
+                    missing: Missing::default(),
+                })
             }
+            ClipForm::Whole(cut) => whole(&shelf, &items, &wanted, cut),
         });
-        making.await.map_err(|_| NoFootage::Panicked)?
+        let made = making.await.map_err(|_| NoFootage::Panicked)?;
+        match made {
+            Ok(clip) => Ok(Clip { missing, ..clip }),
+            Err(error) => Err(NoFootage::without(error, &missing)),
+        }
     }
 }
 
 /// Makes one file of the stretches.
 fn whole(
-    of: &Subject,
+    shelf: &Shelf,
     stretches: &[Stretch],
     wanted: &Wanted,
     cut: SpanCut,
@@ -75,11 +83,16 @@ fn whole(
     let range = since_1970(wanted.from)..since_1970(wanted.to);
     let mut builder = SpanBuilder::new(range, cut);
     let (mut footage, mut types) = (Vec::new(), None);
-    for file in stretches.iter().flat_map(|it| &it.files) {
-        let Some(opened) = OpenedFile::open(&of.catalogue, file)? else {
+    let mut server = None;
+    for placed in stretches.iter().flat_map(|it| &it.files) {
+        let Some(opened) = OpenedFile::open(shelf, placed)? else {
             continue;
         };
-        builder.add(&opened.file)?;
+        match placed.server() == server {
+            true => builder.add(&opened.file)?,
+            false => builder.add_of_another(&opened.file)?,
+        }
+        server = placed.server();
         footage.push(opened.footage);
         types.get_or_insert_with(|| media_type(opened.file.header()));
     }
@@ -104,6 +117,7 @@ fn whole(
         from,
         to: from + span.duration + gaps,
         media_type: types.unwrap_or_default(),
+        missing: Missing::default(),
     })
 }
 

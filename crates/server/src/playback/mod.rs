@@ -1,11 +1,12 @@
 //! Recordings as viewers get them: what there is of a stream, and the bytes of any part of it.
 //!
 //! ```text
-//! catalogue ─ files ─► stretches that play as one ─► lists
-//!                         ├─ SegmentCutter ─► segments of HLS, as they stand in files
-//!                         └─ wanted part ─► Clip: fragments, or one file ─► Assembly: pieces of files ─► chunks
+//! catalogues ─ files ─► stretches that play as one ─► lists
+//!                          ├─ SegmentCutter ─► segments of HLS, as they stand in files
+//!                          └─ wanted part ─► Clip: fragments, or one file ─► Assembly: pieces of files ─► chunks
 //! ```
 //!
+//! In a cluster, the catalogues are those of all servers, and a file of another one is read over the network.
 //! Files are read by threads that may block, a chunk at a time, so that a body of any length takes the
 //! memory of one chunk and of its list of fragments. A reader has a place, of which each address has a
 //! share; a file that somebody reads is not deleted. What waits for a disk cannot be canceled, and keeps its
@@ -14,6 +15,9 @@
 mod assembly;
 mod body;
 mod clip;
+mod growing_files;
+mod holdings;
+mod others;
 mod plan;
 mod segments;
 mod stretch;
@@ -30,10 +34,16 @@ use glassline_recording::{Catalogue, CatalogueError, Mark, TimeRange};
 use glassline_runtime::{BlockingPool, Counter, FairPlaces, SourcePrefix};
 use glassline_transcode::NoStill;
 
+use growing_files::{GrowingFiles, Shelf};
+
 use crate::metrics::head;
 use crate::service::{Departing, NamedViewer, NotEnded, Service, ViewerFigures};
 
 pub(crate) use clip::{Clip, ClipForm};
+pub(crate) use holdings::Missing;
+#[cfg(test)]
+pub(crate) use holdings::MissingServer;
+pub(crate) use others::{OtherServers, Question};
 pub(crate) use plan::Wanted;
 pub(crate) use segments::{Segment, SegmentContent, SegmentCutter, SegmentPlace};
 pub(crate) use stretch::Stretch;
@@ -50,8 +60,11 @@ const BODIES_PER_ADDRESS: usize = 32;
 #[derive(Debug)]
 pub(crate) struct Playback {
     disk: BlockingPool,
+    /// Threads that answer other servers: those above may all wait for other servers.
+    of_others: BlockingPool,
     places: FairPlaces<SourcePrefix>,
     thumbnails: thumbnail::Thumbnails,
+    growing: Arc<GrowingFiles>,
     bytes: Arc<Counter>,
     bodies: Counter,
 }
@@ -62,6 +75,12 @@ pub(crate) enum NoFootage {
     /// Nothing was recorded then.
     #[error("nothing was recorded then")]
     Nothing,
+    /// Nothing was recorded then by the servers that answer.
+    #[error("nothing was recorded then by the servers that answer; {0}")]
+    NothingFound(Missing),
+    /// Another server did not mark its part of a span.
+    #[error("the server '{0}', which has something of the span, did not mark it: {1}")]
+    Unmarked(String, String),
     /// The index of recordings fails.
     #[error(transparent)]
     Catalogue(#[from] CatalogueError),
@@ -88,18 +107,30 @@ pub(crate) enum NoFootage {
 /// The recordings of a stream.
 #[derive(Clone, Debug)]
 pub(crate) struct Subject {
+    /// What this server has.
     pub(crate) catalogue: Catalogue,
+    /// The other servers of the cluster, which are asked, too.
+    pub(crate) others: Option<Arc<dyn OtherServers>>,
     pub(crate) stream: StreamName,
     /// Name of the layer; `None` takes the best one.
     pub(crate) layer: Option<String>,
+}
+
+/// Something that was found, and the servers that may have more of it.
+#[derive(Debug)]
+pub(crate) struct Listed<T> {
+    pub(crate) items: Vec<T>,
+    pub(crate) missing: Missing,
 }
 
 impl Default for Playback {
     fn default() -> Self {
         Self {
             disk: BlockingPool::new(READS),
+            of_others: BlockingPool::new(READS),
             places: FairPlaces::new(BODIES_MAX, BODIES_PER_ADDRESS),
             thumbnails: thumbnail::Thumbnails::default(),
+            growing: Arc::default(),
             bytes: Arc::default(),
             bodies: Counter::new(),
         }
@@ -113,11 +144,14 @@ impl Playback {
     /// Returns [`NoFootage`] if the index fails.
     pub(crate) async fn stretches(
         &self,
-        of: Subject,
+        of: &Subject,
         range: TimeRange,
-    ) -> Result<Vec<Stretch>, NoFootage> {
-        let looking = self.disk.run(move || stretches(&of, range));
-        looking.await.map_err(|_| NoFootage::Panicked)?
+    ) -> Result<Listed<Stretch>, NoFootage> {
+        let found = self.find(of, range).await?;
+        Ok(Listed {
+            items: stretch::of_files(found.files, of.layer.as_deref(), range),
+            missing: found.missing,
+        })
     }
 
     /// Returns the marks of a stream within `range`.
@@ -126,17 +160,33 @@ impl Playback {
     /// Returns [`NoFootage`] if the index fails.
     pub(crate) async fn marks(
         &self,
-        of: Subject,
+        of: &Subject,
         range: TimeRange,
-    ) -> Result<Vec<Mark>, NoFootage> {
-        let looking = self.disk.run(move || of.catalogue.marks(&of.stream, range));
-        Ok(looking.await.map_err(|_| NoFootage::Panicked)??)
+    ) -> Result<Listed<Mark>, NoFootage> {
+        let found = self.find(of, range).await?;
+        Ok(Listed {
+            items: found.marks,
+            missing: found.missing,
+        })
+    }
+
+    /// Returns what files of stretches are opened with.
+    fn shelf(&self, of: &Subject) -> Shelf {
+        Shelf {
+            catalogue: of.catalogue.clone(),
+            growing: Arc::clone(&self.growing),
+        }
     }
 }
 
-fn stretches(of: &Subject, range: TimeRange) -> Result<Vec<Stretch>, NoFootage> {
-    let files = of.catalogue.files(&of.stream, range)?;
-    Ok(stretch::of_files(files, of.layer.as_deref(), range))
+impl NoFootage {
+    /// Returns the reason with the servers that may know better.
+    fn without(self, missing: &Missing) -> Self {
+        match self {
+            Self::Nothing if !missing.0.is_empty() => Self::NothingFound(missing.clone()),
+            other => other,
+        }
+    }
 }
 
 /// Returns the range of all times that can be written.

@@ -10,10 +10,13 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use glassline_cmaf::{FragmentEntry, Header, ReadError, RecordedFile};
-use glassline_recording::{Catalogue, TimeRange};
+use glassline_recording::TimeRange;
 
 use super::NoFootage;
 use super::assembly::{Assembly, Footage, OpenFootage, Piece, Shift};
+use super::growing_files::Shelf;
+use super::holdings::PlacedFile;
+use super::others::DistantFile;
 use super::stretch::Stretch;
 
 /// Largest jump between two fragments that is no gap.
@@ -68,20 +71,38 @@ pub(super) struct OpenedFile {
 }
 
 impl OpenedFile {
-    /// Opens a file of the catalogue; `None` if retention has removed it meanwhile.
-    pub(super) fn open(
-        catalogue: &Catalogue,
-        file: &glassline_recording::RecordedFile,
-    ) -> Result<Option<Self>, NoFootage> {
-        let Some(held) = catalogue.hold(file) else {
-            return Ok(None);
-        };
+    /// Opens a file; `None` if retention has removed it meanwhile. Blocks.
+    pub(super) fn open(shelf: &Shelf, placed: &PlacedFile) -> Result<Option<Self>, NoFootage> {
+        let file = &placed.file;
         let unreadable = |error: &dyn std::fmt::Display| {
             NoFootage::Unreadable(format!("{}: {error}", file.path.display()))
         };
-        let footage = Footage::new(held);
-        let open = footage.open().map_err(|error| unreadable(&error))?;
-        match RecordedFile::open(open) {
+        let (footage, opened) = match &placed.server {
+            None => {
+                let Some(held) = shelf.catalogue.hold(file) else {
+                    return Ok(None);
+                };
+                let footage = Footage::here(held);
+                let opened = shelf.growing.open(&file.path, || footage.open());
+                (footage, opened)
+            }
+            Some(server) => {
+                let distant = DistantFile {
+                    server: server.clone(),
+                    stream: file.stream.clone(),
+                    path: file.path.clone(),
+                    bytes: file.bytes,
+                };
+                let fragments = distant.fragments().map_err(|error| unreadable(&error))?;
+                let Some(fragments) = fragments else {
+                    return Ok(None);
+                };
+                let footage = Footage::there(distant);
+                let open = footage.open().map_err(|error| unreadable(&error))?;
+                (footage, RecordedFile::open_with(open, fragments))
+            }
+        };
+        match opened {
             Ok(opened) => Ok(Some(Self {
                 footage,
                 file: opened,
@@ -116,6 +137,14 @@ impl OpenedFile {
         let start = start.or_else(|| all.iter().position(|it| it.starts_with_sync));
         all.get(start.unwrap_or(end)..end).unwrap_or_default()
     }
+
+    /// Returns those of `fragments` that another recorder of the stream does not have, whose newest frame ends
+    /// at `end`; from a keyframe on.
+    pub(super) fn behind<'a>(&self, fragments: &'a [FragmentEntry], end: SystemTime) -> &'a [FragmentEntry] {
+        let is_new = |it: &FragmentEntry| self.time_of(it) + JITTER >= end && it.starts_with_sync;
+        let first = fragments.iter().position(is_new);
+        &fragments[first.unwrap_or(fragments.len())..]
+    }
 }
 
 impl Plan {
@@ -124,17 +153,20 @@ impl Plan {
     /// # Errors
     /// Returns [`NoFootage`] if there is none.
     pub(super) fn of(
-        catalogue: &Catalogue,
+        shelf: &Shelf,
         stretches: &[Stretch],
         wanted: &Wanted,
     ) -> Result<Self, NoFootage> {
         let mut plan: Option<Self> = None;
-        let files = stretches.iter().flat_map(|it| &it.files);
-        for file in files {
-            let Some(opened) = OpenedFile::open(catalogue, file)? else {
+        let mut server = None;
+        for placed in stretches.iter().flat_map(|it| &it.files) {
+            let Some(opened) = OpenedFile::open(shelf, placed)? else {
                 continue;
             };
-            let fragments = opened.fragments(wanted);
+            let mut fragments = opened.fragments(wanted);
+            if let Some(plan) = plan.as_ref().filter(|_| placed.server() != server) {
+                fragments = opened.behind(fragments, plan.to);
+            }
             let Some(first) = fragments.first() else {
                 continue;
             };
@@ -149,6 +181,7 @@ impl Plan {
             if is_gap && wanted.stops_at_gap || plan.header != *opened.file.header() {
                 break;
             }
+            server = placed.server();
             plan.add(&opened, fragments);
         }
         plan.ok_or(NoFootage::Nothing)

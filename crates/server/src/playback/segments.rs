@@ -5,14 +5,18 @@
 //!         └ seg 1 ┘ └ seg 2 ┘ └3┘        └ seg 4
 //! ```
 
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use glassline_cmaf::{CmafTrack, FragmentEntry, Header, ReadAt as _};
-use glassline_recording::{RecordedFile, TimeRange};
+use glassline_recording::TimeRange;
 
 use super::assembly::{Assembly, Piece};
+use super::growing_files::Shelf;
+use super::holdings::PlacedFile;
 use super::plan::OpenedFile;
-use super::{NoFootage, Playback, Subject, stretches};
+use super::stretch::Stretch;
+use super::{NoFootage, Playback, Subject};
 
 /// Shortest segment that ends at a keyframe.
 const WANTED: Duration = Duration::from_millis(3900);
@@ -57,6 +61,10 @@ pub(crate) struct SegmentCutter {
 #[derive(Clone, Debug)]
 struct LastSegment {
     file: SystemTime,
+    /// Name of the other server that has the file.
+    server: Option<Arc<str>>,
+    /// End of the last frame.
+    to: SystemTime,
     run: u64,
     number: u32,
     header: Header,
@@ -117,25 +125,25 @@ impl SegmentCutter {
         })
     }
 
-    /// Cuts what has come within `range`. Blocks.
-    fn cut(mut self, range: TimeRange) -> Result<CutSegments, NoFootage> {
-        let stretches = stretches(&self.of, range)?;
-        let files: Vec<&RecordedFile> = stretches.iter().flat_map(|it| &it.files).collect();
+    /// Cuts what has come of `stretches`. Blocks.
+    fn cut(mut self, shelf: &Shelf, stretches: &[Stretch]) -> Result<CutSegments, NoFootage> {
+        let files: Vec<&PlacedFile> = stretches.iter().flat_map(|it| &it.files).collect();
         let (Some(first), Some(newest)) = (files.first(), files.last()) else {
             return Err(NoFootage::Nothing);
         };
-        let (oldest, newest) = (first.start, newest.start);
+        let (oldest, newest) = (first.file.start, newest.file.start);
         let mut new = Vec::new();
-        for file in files {
+        for placed in files {
             let cut_before = self.last.as_ref().map(|it| it.file);
-            if cut_before.is_some_and(|it| file.start < it) {
+            if cut_before.is_some_and(|it| placed.file.start < it) {
                 continue;
             }
-            let Some(opened) = OpenedFile::open(&self.of.catalogue, file)? else {
+            let Some(opened) = OpenedFile::open(shelf, placed)? else {
                 continue;
             };
-            let is_closed = file.is_closed || opened.file.is_finished() || file.start < newest;
-            self.cut_file(file, &opened, is_closed, &mut new);
+            let is_closed = placed.file.is_closed || opened.file.is_finished();
+            let is_whole = is_closed || placed.file.start < newest;
+            self.cut_file(placed, &opened, is_whole, &mut new);
         }
         Ok(CutSegments {
             cutter: self,
@@ -146,16 +154,22 @@ impl SegmentCutter {
 
     fn cut_file(
         &mut self,
-        file: &RecordedFile,
+        placed: &PlacedFile,
         opened: &OpenedFile,
-        is_closed: bool,
+        is_whole: bool,
         new: &mut Vec<Segment>,
     ) {
+        let file = &placed.file;
         let known = self.last.as_ref().filter(|it| it.file == file.start);
         let known = known.map_or(0, |it| it.end);
         let fragments = opened.file.fragments();
-        let fragments = &fragments[fragments.partition_point(|it| it.offset < known)..];
-        for group in cut(fragments, self.longest, is_closed || self.takes_all) {
+        let mut fragments = &fragments[fragments.partition_point(|it| it.offset < known)..];
+        if let Some(last) = &self.last
+            && last.server.as_deref() != placed.server()
+        {
+            fragments = opened.behind(fragments, last.to);
+        }
+        for group in cut(fragments, self.longest, is_whole || self.takes_all) {
             let (Some(first), Some(end)) = (group.first(), group.last()) else {
                 continue;
             };
@@ -168,10 +182,12 @@ impl SegmentCutter {
                 },
                 at: opened.time_of(first),
                 duration,
-                goes_on: self.goes_on_with(file, opened.file.header(), first),
+                goes_on: self.goes_on_with(placed, opened.file.header(), first),
             });
             self.last = Some(LastSegment {
                 file: file.start,
+                server: placed.server.as_ref().map(|it| Arc::clone(&it.name)),
+                to: opened.time_of(end) + end.duration,
                 run: file.run,
                 number: file.number,
                 header: opened.file.header().clone(),
@@ -181,13 +197,15 @@ impl SegmentCutter {
         }
     }
 
-    fn goes_on_with(&self, file: &RecordedFile, header: &Header, first: &FragmentEntry) -> bool {
+    fn goes_on_with(&self, placed: &PlacedFile, header: &Header, first: &FragmentEntry) -> bool {
         // Nothing is before the first.
         let Some(last) = &self.last else { return true };
+        let file = &placed.file;
         let is_next = file.start == last.file
             || (file.run, file.number) == (last.run, last.number.saturating_add(1));
         let jump = first.decode_time.nanos().abs_diff(last.decode_end);
-        is_next && *header == last.header && jump <= JITTER_NANOS
+        let is_of_one = last.server.as_deref() == placed.server();
+        is_of_one && is_next && *header == last.header && jump <= JITTER_NANOS
     }
 }
 
@@ -220,7 +238,9 @@ impl Playback {
         cutter: SegmentCutter,
         range: TimeRange,
     ) -> Result<CutSegments, NoFootage> {
-        let cutting = self.disk.run(move || cutter.cut(range));
+        let stretches = self.stretches(&cutter.of, range).await?.items;
+        let shelf = self.shelf(&cutter.of);
+        let cutting = self.disk.run(move || cutter.cut(&shelf, &stretches));
         cutting.await.map_err(|_| NoFootage::Panicked)?
     }
 
@@ -274,16 +294,17 @@ impl Playback {
         start: SystemTime,
         take: impl FnOnce(&OpenedFile) -> Result<T, NoFootage> + Send + 'static,
     ) -> Result<T, NoFootage> {
+        let range = TimeRange {
+            from: start,
+            to: start + Duration::from_micros(1),
+        };
+        let stretches = self.stretches(&of, range).await?.items;
+        let shelf = self.shelf(&of);
         let looking = self.disk.run(move || {
-            let range = TimeRange {
-                from: start,
-                to: start + Duration::from_micros(1),
-            };
-            let stretches = stretches(&of, range)?;
             let mut files = stretches.iter().flat_map(|it| &it.files);
-            let file = files.find(|it| it.start == start);
+            let file = files.find(|it| it.file.start == start);
             let file = file.ok_or(NoFootage::Nothing)?;
-            let opened = OpenedFile::open(&of.catalogue, file)?;
+            let opened = OpenedFile::open(&shelf, file)?;
             take(&opened.ok_or(NoFootage::Nothing)?)
         });
         looking.await.map_err(|_| NoFootage::Panicked)?

@@ -4,12 +4,14 @@ use std::time::{Duration, SystemTime};
 
 use glassline_recording::{Beginning, RecordedFile, TimeRange};
 
+use super::holdings::PlacedFile;
+
 /// Largest difference between the end of a file and the beginning of the next one that is no gap: the times
 /// of files come from the arrival of frames, which jitters.
 const JITTER: Duration = Duration::from_millis(500);
 
 /// A stretch of a stream.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub(crate) struct Stretch {
     /// Instant at which it begins.
     pub(crate) from: SystemTime,
@@ -18,25 +20,28 @@ pub(crate) struct Stretch {
     /// The reason why frames are missing before the stretch, if that is known.
     pub(crate) loss: Option<String>,
     /// Its files, the oldest first.
-    pub(super) files: Vec<RecordedFile>,
+    pub(super) files: Vec<PlacedFile>,
 }
 
 impl Stretch {
-    fn of(file: RecordedFile) -> Self {
+    fn of(placed: PlacedFile) -> Self {
+        let file = &placed.file;
         let loss = file.beginning.loss().map(|(reason, _)| reason.to_owned());
         Self {
             from: file.start,
             to: file.end(),
             loss,
-            files: vec![file],
+            files: vec![placed],
         }
     }
 
-    fn goes_on_with(&self, next: &RecordedFile) -> bool {
-        let Some(last) = self.files.last() else {
+    fn goes_on_with(&self, placed: &PlacedFile) -> bool {
+        let Some(before) = self.files.last() else {
             return false;
         };
-        let follows = (next.run, next.number) == (last.run, last.number + 1);
+        let (last, next) = (&before.file, &placed.file);
+        let is_of_one = before.server() == placed.server();
+        let follows = is_of_one && (next.run, next.number) == (last.run, last.number + 1);
         let is_near = next.start <= self.to + JITTER;
         let is_seamless = follows && next.beginning == Beginning::Length;
         let is_alike = next.tracks == last.tracks && next.beginning != Beginning::Parameters;
@@ -47,7 +52,7 @@ impl Stretch {
 /// Returns the stretches of `files`, which are sorted by their beginnings, within `range`; those of `layer`,
 /// or else of the layer that shows most.
 pub(super) fn of_files(
-    files: Vec<RecordedFile>,
+    files: Vec<PlacedFile>,
     layer: Option<&str>,
     range: TimeRange,
 ) -> Vec<Stretch> {
@@ -56,14 +61,14 @@ pub(super) fn of_files(
         None => best_layer(&files),
     };
     let mut stretches = Vec::<Stretch>::new();
-    for file in files.into_iter().filter(|it| it.layer == layer) {
-        match stretches.last_mut().filter(|it| it.goes_on_with(&file)) {
-            // A clock that was set back makes files overlap.
+    for placed in files.into_iter().filter(|it| it.file.layer == layer) {
+        match stretches.last_mut().filter(|it| it.goes_on_with(&placed)) {
+            // A clock that was set back makes files overlap, and so does a takeover.
             Some(stretch) => {
-                stretch.to = stretch.to.max(file.end());
-                stretch.files.push(file);
+                stretch.to = stretch.to.max(placed.file.end());
+                stretch.files.push(placed);
             }
-            None => stretches.push(Stretch::of(file)),
+            None => stretches.push(Stretch::of(placed)),
         }
     }
     for stretch in &mut stretches {
@@ -75,7 +80,7 @@ pub(super) fn of_files(
 }
 
 /// Returns the layer that was recorded as the best one of each time, or else the one of the largest thumbnails.
-fn best_layer(files: &[RecordedFile]) -> String {
+fn best_layer(files: &[PlacedFile]) -> String {
     let pixels = |file: &RecordedFile| {
         let tracks = file.tracks.iter();
         tracks
@@ -84,6 +89,7 @@ fn best_layer(files: &[RecordedFile]) -> String {
     };
     let best = files
         .iter()
+        .map(|it| &it.file)
         .max_by_key(|it| (it.layer.is_empty(), pixels(it)));
     best.map(|it| it.layer.clone()).unwrap_or_default()
 }
@@ -102,8 +108,8 @@ mod tests {
         UNIX_EPOCH + Duration::from_secs(1_796_000_000 + seconds)
     }
 
-    fn file(number: u32, start: u64, seconds: u64, beginning: Beginning) -> RecordedFile {
-        RecordedFile {
+    fn file(number: u32, start: u64, seconds: u64, beginning: Beginning) -> PlacedFile {
+        let file = RecordedFile {
             path: format!("/r/{number}.mp4").into(),
             stream: StreamName::parse("cam").expect("a name"),
             layer: String::new(),
@@ -121,7 +127,8 @@ mod tests {
             }],
             beginning,
             is_closed: true,
-        }
+        };
+        PlacedFile { file, server: None }
     }
 
     fn shown(stretches: &[Stretch]) -> Vec<(u64, u64)> {
@@ -165,18 +172,18 @@ mod tests {
     #[test]
     fn one_layer_is_chosen() {
         let with = |layer: &str, width| {
-            let mut file = file(0, 0, 60, Beginning::Start);
-            file.layer = layer.to_owned();
-            file.tracks[0].width = width;
-            file
+            let mut placed = file(0, 0, 60, Beginning::Start);
+            placed.file.layer = layer.to_owned();
+            placed.file.tracks[0].width = width;
+            placed
         };
         let layers = vec![with("l", 320), with("h", 1280)];
         let chosen = of_files(layers.clone(), None, always());
-        assert_eq!(chosen[0].files[0].layer, "h");
+        assert_eq!(chosen[0].files[0].file.layer, "h");
         let chosen = of_files(layers.clone(), Some("l"), always());
-        assert_eq!(chosen[0].files[0].layer, "l");
+        assert_eq!(chosen[0].files[0].file.layer, "l");
         assert!(of_files(layers, Some("none"), always()).is_empty());
         let best = of_files(vec![with("", 640), with("h", 1280)], None, always());
-        assert_eq!(best[0].files[0].layer, "");
+        assert_eq!(best[0].files[0].file.layer, "");
     }
 }

@@ -63,6 +63,7 @@ impl Recorded {
     fn subject(&self) -> Subject {
         Subject {
             catalogue: self.catalogue.clone(),
+            others: None,
             stream: StreamName::parse("cam").expect("a name"),
             layer: None,
         }
@@ -225,9 +226,9 @@ async fn what_was_recorded_is_listed_with_its_gaps() {
     let recorded = Recorded::of(&[(0, 7), (20, 5)]);
     let stretches = recorded
         .playback
-        .stretches(recorded.subject(), always())
+        .stretches(&recorded.subject(), always())
         .await;
-    let stretches = stretches.expect("an index");
+    let stretches = stretches.expect("an index").items;
     let seconds = |it: SystemTime| {
         it.duration_since(at(0.0))
             .expect("later")
@@ -243,8 +244,11 @@ async fn what_was_recorded_is_listed_with_its_gaps() {
         from: at(30.0),
         to: at(40.0),
     };
-    let none = recorded.playback.stretches(recorded.subject(), range).await;
-    assert_eq!(none.expect("an index"), []);
+    let none = recorded
+        .playback
+        .stretches(&recorded.subject(), range)
+        .await;
+    assert!(none.expect("an index").items.is_empty());
 }
 
 #[tokio::test]
@@ -461,3 +465,5 @@ async fn segments_are_all_that_was_recorded_and_play_behind_their_initialization
         assert!(matches!(none, Err(NoFootage::Nothing)), "{place:?}");
     }
 }
+
+mod of_servers;

@@ -10,8 +10,10 @@ use glassline_media::Kind;
 use glassline_runtime::BlockingPool;
 use glassline_transcode::{DecodedKeyframe, NoStill, SizeLimit};
 
+use super::growing_files::Shelf;
 use super::plan::{OpenedFile, Wanted};
-use super::{NoFootage, Playback, Subject, stretches};
+use super::stretch::Stretch;
+use super::{NoFootage, Playback, Subject};
 use crate::snapshots::size_within;
 
 /// Thumbnails that are made at a time.
@@ -75,9 +77,19 @@ impl Playback {
     /// # Errors
     /// Returns [`NoFootage`] if nothing was recorded then, or has no thumbnail.
     pub(crate) async fn thumbnail(&self, order: ThumbnailOrder) -> Result<Bytes, NoFootage> {
-        let limit = order.limit;
-        let finding = self.disk.run(move || Keyframe::find(&order));
-        let keyframe = finding.await.map_err(|_| NoFootage::Panicked)??;
+        let ThumbnailOrder { of, at, limit } = order;
+        let wanted = Wanted {
+            from: at,
+            to: at + Duration::from_millis(1),
+            stops_at_gap: true,
+        };
+        let found = self.stretches(&of, wanted.range()).await?;
+        let (shelf, stretches) = (self.shelf(&of), found.items);
+        let finding = self
+            .disk
+            .run(move || Keyframe::find(&shelf, &stretches, &wanted, limit));
+        let keyframe = finding.await.map_err(|_| NoFootage::Panicked)?;
+        let keyframe = keyframe.map_err(|error| error.without(&found.missing))?;
         if let Some(kept) = self.thumbnails.kept(&keyframe.key) {
             return Ok(kept);
         }
@@ -95,18 +107,18 @@ impl Playback {
 
 impl Keyframe {
     /// Reads the keyframe before the time of a thumbnail. Blocks.
-    fn find(order: &ThumbnailOrder) -> Result<Self, NoFootage> {
-        let wanted = Wanted {
-            from: order.at,
-            to: order.at + Duration::from_millis(1),
-            stops_at_gap: true,
-        };
-        let stretches = stretches(&order.of, wanted.range())?;
-        for file in stretches.iter().flat_map(|it| &it.files) {
-            let Some(opened) = OpenedFile::open(&order.of.catalogue, file)? else {
+    fn find(
+        shelf: &Shelf,
+        stretches: &[Stretch],
+        wanted: &Wanted,
+        limit: SizeLimit,
+    ) -> Result<Self, NoFootage> {
+        for placed in stretches.iter().flat_map(|it| &it.files) {
+            let Some(opened) = OpenedFile::open(shelf, placed)? else {
                 continue;
             };
-            let Some(entry) = opened.fragments(&wanted).first() else {
+            let file = &placed.file;
+            let Some(entry) = opened.fragments(wanted).first() else {
                 continue;
             };
             let unreadable = |error: glassline_cmaf::ReadError| {
@@ -117,7 +129,7 @@ impl Keyframe {
             let key = ThumbnailKey {
                 file: file.path.clone(),
                 offset: entry.offset,
-                limit: order.limit,
+                limit,
             };
             return Ok(Self {
                 key,

@@ -3,10 +3,12 @@
 //!
 //! ```text
 //! hub ─ StreamEvent ─► watch ─► Recorders (crate recording) ─► files
-//!                        └─ each second: RecorderEvent ─► EventLog, hooks
+//!                        ├─ each second: RecorderEvent ─► EventLog, hooks
+//!                        └─ each minute: delays by stage ─► a row beside the files
 //! ```
 
 mod metrics;
+mod stage_history;
 mod watching;
 
 use std::sync::{Arc, OnceLock};
@@ -27,7 +29,8 @@ pub(crate) use watching::watch;
 /// Longest time for which the end of the server waits for disks.
 const GRACE: Duration = Duration::from_secs(4);
 
-/// Ending of the file that keeps which disk is at which path, beside what is made over the API.
+/// Ending of the file that keeps which disk is at which path, beside what is made over the API. Which streams
+/// are recorded over the API has a file beside this one.
 const KNOWN_FILE: &str = "recordings.json";
 
 /// The recordings of a server.

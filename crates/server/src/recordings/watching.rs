@@ -5,12 +5,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use glassline_hub::{Hub, StreamEvent};
+use glassline_latency::LatencyRegistry;
 use glassline_recording::{RecorderEvent, RecorderEventKind as Kind, Recorders};
 use glassline_runtime::{HubEvents, calendar};
 use tokio::sync::watch;
 use tokio::time::MissedTickBehavior;
 
 use super::Recording;
+use super::stage_history::StageHistory;
 use crate::events::{Event, EventKind, EventLog, Severity};
 use crate::hooks::{self, Inbox};
 use crate::service::Services;
@@ -22,6 +24,7 @@ const INTERVAL: Duration = Duration::from_millis(500);
 pub(crate) async fn watch(
     services: Services,
     hub: Arc<Hub>,
+    latencies: Arc<LatencyRegistry>,
     log: Arc<EventLog>,
     inbox: Arc<Inbox>,
     mut stopped: watch::Receiver<bool>,
@@ -29,6 +32,7 @@ pub(crate) async fn watch(
     let mut ticks = tokio::time::interval(INTERVAL);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut happens = None;
+    let mut history = StageHistory::new(latencies, Arc::clone(&hub));
     loop {
         let happened = tokio::select! {
             happened = next(&mut happens) => happened,
@@ -41,6 +45,10 @@ pub(crate) async fn watch(
             happens.get_or_insert_with(|| HubEvents::new(&hub));
             recorders.observe(&happened);
             look(recorders, &log, &inbox);
+            if let Some(write) = history.look(recorders, Instant::now(), calendar::now()) {
+                // The disk may hang: nobody waits for it.
+                tokio::spawn(write);
+            }
         }
     }
 }

@@ -56,11 +56,13 @@ pub(super) fn record(
 ) -> JoinHandle<()> {
     let (services, hub, until) = (app.services.clone(), Arc::clone(&app.hub), stopped.clone());
     let (events, inbox) = (Arc::clone(&app.http.events), Arc::clone(inbox));
+    let latencies = Arc::clone(&app.latencies);
     let watch = move || {
         let (events, inbox) = (Arc::clone(&events), Arc::clone(&inbox));
         recordings::watch(
             services.clone(),
             Arc::clone(&hub),
+            Arc::clone(&latencies),
             events,
             inbox,
             until.clone(),

@@ -71,7 +71,7 @@ fn recorded() -> Duration {
     let mut recorders: Vec<StreamRecorder> = (0..STREAMS)
         .map(|stream| {
             let name = StreamName::parse(&format!("cam{stream}")).expect("a name");
-            let layer_recording = Arc::new(LayerRecording::new(name, String::new()));
+            let layer_recording = Arc::new(LayerRecording::named(name, String::new()));
             let file = Duration::from_secs(600);
             let mut recorder = StreamRecorder::new(
                 layer_recording,

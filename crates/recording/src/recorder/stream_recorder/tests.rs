@@ -60,7 +60,7 @@ impl Scene {
         };
         let stream = StreamName::parse("cam").expect("a name");
         let (layer_recording, queue) = (
-            Arc::new(LayerRecording::new(stream, String::new())),
+            Arc::new(LayerRecording::named(stream, String::new())),
             Arc::new(JobQueue::new(bound)),
         );
         let options_of_recorder = RecorderOptions {
@@ -432,4 +432,27 @@ fn a_file_that_is_cut_anywhere_is_found_up_to_its_last_whole_fragment() {
         assert!(again.is_finished(), "every player seeks in it");
         assert_eq!(again.fragments().len(), kept.len(), "{cut}");
     }
+}
+
+#[test]
+fn a_file_that_a_full_disk_left_without_an_end_gets_one_by_a_repair() {
+    let mut scene = Scene::new(3600);
+    scene.run(12);
+    scene.work();
+    let file = scene.files().remove(0);
+    let content = scene.disk.written().remove(&file.path);
+    let content = content.expect("it is written");
+    std::fs::create_dir_all(file.path.parent().expect("a day")).expect("a folder");
+    std::fs::write(&file.path, &content).expect("written");
+    let findings = Catalogue::repair(&scene._folder).expect("our own file");
+    assert_eq!((findings.files, findings.problems.len()), (1, 0));
+    let left = std::fs::read(&file.path).expect("it exists");
+    let read = glassline_cmaf::RecordedFile::open(left).expect("a recording");
+    assert!(read.is_finished(), "every player seeks in it");
+    assert!(
+        crate::catalogue::check(scene.index.folder())
+            .expect("an index")
+            .problems
+            .is_empty()
+    );
 }

@@ -268,10 +268,12 @@ impl FolderWriter {
             file.begun = file.growth.bytes;
         }
         let now = self.disk.now();
+        let lag = now.saturating_duration_since(fragment.published);
+        fragment.layer_recording.note_delay(lag, now);
         fragment.layer_recording.note(|it| {
             it.bytes += bytes;
             it.fragments += 1;
-            it.lag = now.saturating_duration_since(fragment.published);
+            it.lag = lag;
             it.written_to = Some(fragment.wall_end);
             it.written_at = Some(now);
         });

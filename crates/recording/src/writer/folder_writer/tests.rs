@@ -51,7 +51,7 @@ impl Scene {
 
     fn layer_recording(name: &str) -> Arc<LayerRecording> {
         let stream = StreamName::parse(name).expect("a name");
-        Arc::new(LayerRecording::new(stream, String::new()))
+        Arc::new(LayerRecording::named(stream, String::new()))
     }
 
     fn begin(&mut self, layer_recording: &Arc<LayerRecording>, number: u32, second: u64) {

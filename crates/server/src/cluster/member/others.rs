@@ -7,6 +7,7 @@ use glassline_cluster::{Access, Node, NodeId};
 
 use super::Member;
 use super::redirect::Elsewhere;
+use crate::cluster::viewer_ticket::{Destination, Grant};
 
 /// Most servers that a client is told.
 const TOLD_MAX: usize = 3;
@@ -32,6 +33,20 @@ impl Member {
         ranked.truncate(TOLD_MAX);
         let bases = ranked.into_iter().map(|(.., base)| base);
         bases.map(|base| Elsewhere { base }).collect()
+    }
+
+    /// Returns the names of all other servers, those that were lost lately included.
+    pub(crate) fn other_servers(&self) -> Vec<String> {
+        let core = self.lock();
+        let known = core.node.known_nodes().map(|(name, _)| name);
+        let others = known.filter(|name| *name != core.node.id());
+        others.map(ToString::to_string).collect()
+    }
+
+    /// Returns the ticket with which this server asks others for the recordings of a stream.
+    pub(crate) fn ticket_for_recordings(&self, stream: &str) -> String {
+        let subject = Destination::Recordings(stream);
+        self.ticket(subject, &Grant::default())
     }
 
     /// Returns the URL of `path` at the server `to`.

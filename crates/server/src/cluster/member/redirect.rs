@@ -128,8 +128,7 @@ impl Member {
         destination: Destination<'_>,
         grant: &Grant,
     ) -> String {
-        let secret = &self.redirecting.secret;
-        let ticket = viewer_ticket::issue(secret, destination, grant, calendar::now());
+        let ticket = self.ticket(destination, grant);
         let passed_on = without_credentials(query.unwrap_or_default());
         let separator = if passed_on.is_empty() { "" } else { "&" };
         let base = &to.base;
@@ -137,6 +136,12 @@ impl Member {
             "{base}{path}?{passed_on}{separator}{}={ticket}",
             viewer_ticket::QUERY_KEY
         )
+    }
+
+    /// Returns a ticket of this server.
+    pub(super) fn ticket(&self, destination: Destination<'_>, grant: &Grant) -> String {
+        let secret = &self.redirecting.secret;
+        viewer_ticket::issue(secret, destination, grant, calendar::now())
     }
 
     /// Returns what another server grants to a viewer that it sent here with `query`; `None` if there

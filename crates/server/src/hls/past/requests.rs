@@ -23,7 +23,7 @@ use super::{SEGMENT_MAX, SEGMENTS_MAX, multivariant, playlist_from, push};
 use crate::app::App;
 use crate::http::Unpassed;
 use crate::http::extract::{Path, Query};
-use crate::http::playback::{catalogue, not_recorded, playback, wanted_part};
+use crate::http::playback::{self, not_recorded, playback, wanted_part};
 use crate::http::problem::Problem;
 use crate::playback::{NoFootage, Playback, SegmentCutter, Subject, Wanted};
 use crate::sessions::ConnectionAddresses;
@@ -304,13 +304,7 @@ fn subject(app: &App, name: &str) -> Result<Subject, Problem> {
     if !service(app).lock().settings.enabled {
         return Err(NotServed::Disabled.into());
     }
-    let stream = StreamName::parse(name);
-    let stream = stream.map_err(|error| Problem::bad_request(format!("path: {error}")))?;
-    Ok(Subject {
-        catalogue: catalogue(app)?,
-        stream,
-        layer: None,
-    })
+    playback::subject(app, Some(name), None)
 }
 
 fn told(error: NoFootage, name: &str, wanted: &Wanted) -> Problem {

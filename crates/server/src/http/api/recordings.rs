@@ -1,6 +1,5 @@
 //! `/api/v1/streams/{name}/recording`: a recording is started, stopped and marked.
 
-use std::sync::LazyLock;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use axum::Json;
@@ -8,34 +7,26 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use glassline_access::auth::{Action, Role};
 use glassline_hub::StreamName;
-use glassline_recording::{
-    CatalogueError, NewMark, NotRecorded, Recorders, RecordingState, RecordingStatus,
-};
-use glassline_runtime::{BlockingPool, calendar};
+use glassline_recording::{NewMark, NotRecorded, Recorders, RecordingState, RecordingStatus};
+use glassline_runtime::calendar;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::super::extract::{JsonBody, Path};
 use super::super::openapi::Operation;
+use super::super::playback;
 use super::super::problem::Problem;
 use super::super::rules::Right;
 use super::super::viewer_routes::ViewerRoutes;
 use super::StreamPath;
-use super::sources::panicked;
 use crate::app::App;
 use crate::recordings::Recording;
-
-/// Most marks that are written at the same time.
-const MARKING_MAX: usize = 8;
 
 /// Longest label of a mark, in characters.
 const LABEL_MAX: usize = 200;
 
 /// Longest time before and after the moment of a mark, in seconds: a day.
 const AROUND_MAX: u32 = 86_400;
-
-/// Threads that may wait for a disk to take a mark.
-static MARKING: LazyLock<BlockingPool> = LazyLock::new(|| BlockingPool::new(MARKING_MAX));
 
 /// Returns the route of recordings, for viewers with the right and for operators.
 pub(in crate::http) fn routes() -> ViewerRoutes {
@@ -53,7 +44,7 @@ pub(in crate::http) fn routes() -> ViewerRoutes {
             "There is no folder for it, or another server records it",
         )
         .problem(422, "The body says nothing that can be done")
-        .problem(503, "The mark cannot be written now"),
+        .problem(503, "The mark, or the wish, cannot be written now"),
         change,
     )
 }
@@ -88,11 +79,11 @@ struct RecordingChange {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum RecordingAction {
-    /// Records the stream whenever it has a source, until the server ends.
+    /// Records the stream whenever it has a source, also after a restart.
     Start,
-    /// Does not record the stream, until the server ends.
+    /// Does not record the stream, also after a restart.
     Stop,
-    /// Records the stream as the configuration says.
+    /// Records the stream as the configuration says, which is what it does at first.
     Configured,
     /// Marks a span.
     Mark,
@@ -185,10 +176,7 @@ async fn change(
         RecordingAction::Configured => recorders.wish(&name, None)?,
         RecordingAction::Mark => {
             let mark = body.mark(&name, calendar::now())?;
-            let marking = app.clone();
-            let marked = MARKING.run(move || recorders_of(&marking).map(|it| it.mark(mark)));
-            let marked = marked.await.map_err(|_| panicked())?;
-            marked.transpose()?;
+            playback::mark(&app, mark).await?;
         }
     }
     let status = recorders.status(&name);
@@ -236,17 +224,10 @@ impl RecordingChange {
 
 impl From<NotRecorded> for Problem {
     fn from(error: NotRecorded) -> Self {
-        Self::new(StatusCode::CONFLICT, "Not recorded here", error.to_string())
-    }
-}
-
-impl From<CatalogueError> for Problem {
-    fn from(error: CatalogueError) -> Self {
+        let detail = error.to_string();
         match error {
-            CatalogueError::NoFolder => {
-                Self::new(StatusCode::CONFLICT, "Not recorded here", error.to_string())
-            }
-            _ => Self::try_later("No catalogue", error.to_string()),
+            NotRecorded::NotKept(..) => Self::try_later("Not kept", detail),
+            _ => Self::new(StatusCode::CONFLICT, "Not recorded here", detail),
         }
     }
 }

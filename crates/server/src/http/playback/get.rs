@@ -10,6 +10,7 @@ use super::super::extract::Query;
 use super::super::problem::Problem;
 use super::super::server::Waiter;
 use super::range::Part;
+use super::servers::told;
 use super::{PartQuery, not_recorded, playback};
 use crate::app::App;
 use crate::playback::time_text::rfc3339;
@@ -70,6 +71,7 @@ pub(super) fn answer(
     clip: Clip,
     headers: &HeaderMap,
 ) -> Result<Response, Problem> {
+    let missing = told(&clip.missing);
     let (length, entity_tag) = (clip.assembly.length(), clip.assembly.identity());
     let shown = [
         (header::ETAG, entity_tag.clone()),
@@ -80,11 +82,11 @@ pub(super) fn answer(
         (SPAN, format!("{}/{}", rfc3339(clip.from), rfc3339(clip.to))),
     ];
     let (status, range) = match Part::wanted(headers, &entity_tag, length)? {
-        Part::Unchanged => return Ok((StatusCode::NOT_MODIFIED, shown).into_response()),
+        Part::Unchanged => return Ok((StatusCode::NOT_MODIFIED, missing, shown).into_response()),
         Part::Whole => (StatusCode::OK, 0..length),
         Part::Bytes(range) => (StatusCode::PARTIAL_CONTENT, range),
     };
-    let mut fields = HeaderMap::new();
+    let mut fields = missing;
     fields.insert(header::CONTENT_LENGTH, (range.end - range.start).into());
     if status == StatusCode::PARTIAL_CONTENT {
         let value = format!("bytes {}-{}/{length}", range.start, range.end - 1);

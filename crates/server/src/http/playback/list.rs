@@ -1,4 +1,6 @@
-//! What was recorded of a stream, and what was marked.
+//! What was recorded of a stream, what was marked, and how long its stages took.
+
+use std::collections::BTreeMap;
 
 use axum::Extension;
 use axum::Json;
@@ -12,10 +14,11 @@ use super::super::extract::Query;
 use super::super::problem::Problem;
 use super::super::server::Scheme;
 use super::super::stream_path::unfold;
-use super::{StatusCode, moment, playback, subject};
+use super::servers::told;
+use super::{StatusCode, missing, moment, playback, subject};
 use crate::app::App;
 use crate::playback::time_text::rfc3339;
-use crate::playback::{Stretch, always};
+use crate::playback::{Listed, Stretch, always};
 
 /// Times that a list is about.
 #[derive(Debug, Deserialize)]
@@ -72,13 +75,16 @@ pub(super) async fn list(
     uri: Uri,
     Query(query): Query<RangeQuery>,
     headers: HeaderMap,
-) -> Result<Json<Vec<StretchView>>, Problem> {
+) -> Result<(HeaderMap, Json<Vec<StretchView>>), Problem> {
     let of = subject(&app, query.path.as_deref(), query.layer.clone())?;
-    let stretches = playback(&app)?
-        .stretches(of.clone(), query.range()?)
-        .await?;
-    if stretches.is_empty() {
-        let detail = format!("nothing of '{}' was recorded then", of.stream);
+    let found = playback(&app)?.stretches(&of, query.range()?).await?;
+    let Listed { items, missing } = found;
+    if items.is_empty() {
+        let nothing = format!("nothing of '{}' was recorded then", of.stream);
+        let detail = match missing.0.as_slice() {
+            [] => nothing,
+            _ => format!("{nothing} by the servers that answer; {missing}"),
+        };
         return Err(Problem::new(StatusCode::NOT_FOUND, "Not recorded", detail));
     }
     let scheme = scheme.map(|Extension(scheme)| scheme);
@@ -102,23 +108,50 @@ pub(super) async fn list(
             loss: it.loss,
         }
     };
-    Ok(Json(stretches.into_iter().map(view).collect()))
+    let views = items.into_iter().map(view);
+    Ok((told(&missing), Json(views.collect())))
 }
 
 /// Lists marks: `GET /-/playback/marks`.
 pub(super) async fn marks(
     State(app): State<App>,
     Query(query): Query<RangeQuery>,
-) -> Result<Json<Vec<MarkView>>, Problem> {
+) -> Result<(HeaderMap, Json<Vec<MarkView>>), Problem> {
     let of = subject(&app, query.path.as_deref(), None)?;
-    let marks = playback(&app)?.marks(of, query.range()?).await?;
-    let views = marks.into_iter().map(|it| MarkView {
+    let found = playback(&app)?.marks(&of, query.range()?).await?;
+    let views = found.items.into_iter().map(|it| MarkView {
         start: rfc3339(it.from),
         end: rfc3339(it.to),
         label: it.label,
         for_ever: it.is_for_ever,
     });
-    Ok(Json(views.collect()))
+    Ok((told(&found.missing), Json(views.collect())))
+}
+
+/// The delays of a minute.
+#[derive(Debug, Serialize)]
+pub(super) struct MinuteView {
+    /// Beginning of the minute.
+    start: String,
+    /// Milliseconds within which 95 of 100 frames passed each stage, in the worst ten seconds of the minute.
+    p95_ms: BTreeMap<String, f32>,
+}
+
+/// Lists delays by stage: `GET /-/playback/stages`.
+pub(super) async fn stages(
+    State(app): State<App>,
+    Query(query): Query<RangeQuery>,
+) -> Result<(HeaderMap, Json<Vec<MinuteView>>), Problem> {
+    let of = subject(&app, query.path.as_deref(), None)?;
+    if query.start.is_none() {
+        return Err(missing("start"));
+    }
+    let found = playback(&app)?.stage_minutes(&of, query.range()?).await?;
+    let views = found.items.into_iter().map(|it| MinuteView {
+        start: rfc3339(it.at()),
+        p95_ms: it.p95_ms,
+    });
+    Ok((told(&found.missing), Json(views.collect())))
 }
 
 /// Returns scheme, host and the path of a proxy in front of the server's own.

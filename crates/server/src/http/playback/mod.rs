@@ -4,7 +4,9 @@
 //! GET /-/playback/list?path=&start=&end=                 [{start, duration, url, loss}]   as MediaMTX has it
 //! GET /-/playback/get?path=&start=&duration=&format=     MP4, whole or by Range           as MediaMTX has it
 //! GET /-/playback/marks?path=&start=&end=                [{start, end, label}]
+//! GET /-/playback/stages?path=&start=&end=               [{start, p95_ms}]
 //! GET /-/playback/thumbnail?path=&at=&width=&height=       JPEG
+//! POST /-/playback/ask?path=                             what another server of the cluster asks
 //! GET /api/v1/streams/{name}/export?start=&duration=     MP4 to be saved; audited
 //! ```
 //!
@@ -15,16 +17,17 @@ mod export;
 mod get;
 mod list;
 mod range;
+mod servers;
 mod thumbnail;
 
 use std::time::{Duration, SystemTime};
 
 use axum::http::StatusCode;
 use axum::response::Response;
-use axum::routing::get;
+use axum::routing::{get, post};
 use glassline_access::auth::{Action, Role};
 use glassline_hub::StreamName;
-use glassline_recording::Catalogue;
+use glassline_recording::{Catalogue, CatalogueError, NewMark};
 use glassline_runtime::calendar;
 use serde::Deserialize;
 
@@ -48,7 +51,9 @@ pub(crate) fn routes() -> ViewerRoutes {
         .route("/-/playback/list", watching, get(list::list))
         .route("/-/playback/get", watching, get(get::part))
         .route("/-/playback/marks", watching, get(list::marks))
+        .route("/-/playback/stages", watching, get(list::stages))
         .route("/-/playback/thumbnail", watching, get(thumbnail::thumbnail))
+        .route("/-/playback/ask", Right::Server, post(servers::answer))
         .page("/{stream}/timeline", watching, get(timeline))
         .get(
             "/api/v1/streams/{name}/export",
@@ -111,16 +116,33 @@ fn missing(key: &str) -> Problem {
     Problem::bad_request(format!("the query has no `{key}`"))
 }
 
-fn subject(app: &App, path: Option<&str>, layer: Option<String>) -> Result<Subject, Problem> {
-    let path = path.ok_or_else(|| missing("path"))?;
-    // MediaMTX's interfaces write a name with or without a slash before it.
-    let stream = StreamName::parse(path.trim_start_matches('/'));
-    let stream = stream.map_err(|error| Problem::bad_request(format!("path: {error}")))?;
+/// Returns the recordings of a stream, of this server and of the others of its cluster.
+pub(crate) fn subject(
+    app: &App,
+    path: Option<&str>,
+    layer: Option<String>,
+) -> Result<Subject, Problem> {
+    let stream = stream_name(path)?;
+    let others = servers::others(app);
+    let catalogue = match (catalogue(app), &others) {
+        (Some(catalogue), _) => catalogue,
+        // The other servers may have some.
+        (None, Some(_)) => Catalogue::default(),
+        (None, None) => return Err(no_recordings()),
+    };
     Ok(Subject {
-        catalogue: catalogue(app)?,
+        catalogue,
+        others,
         stream,
         layer,
     })
+}
+
+fn stream_name(path: Option<&str>) -> Result<StreamName, Problem> {
+    let path = path.ok_or_else(|| missing("path"))?;
+    // MediaMTX's interfaces write a name with or without a slash before it.
+    let stream = StreamName::parse(path.trim_start_matches('/'));
+    stream.map_err(|error| Problem::bad_request(format!("path: {error}")))
 }
 
 fn moment(key: &str, text: &str) -> Result<SystemTime, Problem> {
@@ -158,14 +180,22 @@ pub(crate) fn wanted_part(
     })
 }
 
-pub(crate) fn catalogue(app: &App) -> Result<Catalogue, Problem> {
+/// Returns what this server has; `None` while no folder is configured.
+fn catalogue(app: &App) -> Option<Catalogue> {
     let recording = app.services.get::<Recording>();
-    let catalogue = recording.and_then(Recording::catalogue).cloned();
-    catalogue.ok_or_else(|| {
-        let detail =
-            "this server keeps no recordings: the setting `recordings.folder` names their folder";
-        Problem::new(StatusCode::NOT_FOUND, "No recordings", detail)
-    })
+    recording.and_then(Recording::catalogue).cloned()
+}
+
+fn no_recordings() -> Problem {
+    let detail =
+        "this server keeps no recordings: the setting `recordings.folder` names their folder";
+    Problem::new(StatusCode::NOT_FOUND, "No recordings", detail)
+}
+
+/// Marks a span of a stream, on each server that has something of it.
+pub(super) async fn mark(app: &App, mark: NewMark) -> Result<(), Problem> {
+    let of = subject(app, Some(mark.stream.as_str()), None)?;
+    Ok(playback(app)?.mark(&of, mark).await?)
 }
 
 pub(crate) fn playback(app: &App) -> Result<&Playback, Problem> {
@@ -187,12 +217,19 @@ impl From<NoFootage> for Problem {
     fn from(error: NoFootage) -> Self {
         let detail = error.to_string();
         match error {
-            NoFootage::Nothing => Self::new(StatusCode::NOT_FOUND, "Not recorded", detail),
+            NoFootage::Nothing | NoFootage::NothingFound(_) => {
+                Self::new(StatusCode::NOT_FOUND, "Not recorded", detail)
+            }
             NoFootage::TooLong(_) => Self::bad_request(detail),
             NoFootage::Crowded => Self::try_later("Too many readers", detail),
             NoFootage::NoThumbnail(_) => {
                 Self::new(StatusCode::NOT_IMPLEMENTED, "No thumbnail", detail)
             }
+            // Marks alone need a folder.
+            NoFootage::Catalogue(CatalogueError::NoFolder) => {
+                Self::new(StatusCode::CONFLICT, "Not recorded here", detail)
+            }
+            NoFootage::Unmarked(..) => Self::try_later("Not marked", detail),
             NoFootage::Catalogue(_) | NoFootage::Unreadable(_) | NoFootage::Panicked => {
                 tracing::warn!(error = %detail, "a recording cannot be played");
                 Self::try_later("Recording unreadable", detail)

@@ -1,0 +1,389 @@
+//! The files and marks of a stream: those of one server, and those of all servers of a cluster together.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::future::join_all;
+use glassline_hub::StreamName;
+use glassline_recording::{
+    Beginning, Catalogue, CatalogueError, Mark, NewMark, RecordedFile, RecordedTrack, StageMinute,
+    TimeRange,
+};
+use serde::{Deserialize, Serialize};
+
+use super::others::{OtherServer, Question, micros, time};
+use super::{Listed, NoFootage, Playback, Subject};
+
+/// Longest wait for what another server has.
+const ANSWER_WITHIN: Duration = Duration::from_secs(2);
+
+/// The files and marks of a stream that one server has.
+#[derive(Debug, Default)]
+pub(super) struct Holdings {
+    files: Vec<RecordedFile>,
+    marks: Vec<Mark>,
+}
+
+/// A recorded file, and the server that has it.
+#[derive(Clone, Debug)]
+pub(crate) struct PlacedFile {
+    pub(super) file: RecordedFile,
+    /// The other server that has the file; `None` for a file of this one.
+    pub(super) server: Option<OtherServer>,
+}
+
+/// The files and marks of a stream that were found in the whole cluster.
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    /// Files by their beginnings.
+    pub(super) files: Vec<PlacedFile>,
+    /// Marks by their beginnings.
+    pub(super) marks: Vec<Mark>,
+    pub(super) missing: Missing,
+}
+
+/// A server of the cluster that did not say which recordings it has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct MissingServer {
+    pub(crate) name: String,
+    /// The reason as people read it.
+    pub(crate) why: String,
+}
+
+/// The servers that may have more recordings than an answer shows.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Missing(pub(crate) Vec<MissingServer>);
+
+impl fmt::Display for Missing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let servers = self.0.iter();
+        let servers =
+            servers.map(|it| format!("the server '{}' did not answer: {}", it.name, it.why));
+        f.write_str(&servers.collect::<Vec<_>>().join("; "))
+    }
+}
+
+impl PlacedFile {
+    /// Returns the name of the server that has the file; `None` for this one.
+    pub(super) fn server(&self) -> Option<&str> {
+        self.server.as_ref().map(|it| &*it.name)
+    }
+}
+
+impl Holdings {
+    /// Returns what `catalogue` has of a stream within `range`. Blocks.
+    pub(super) fn of(
+        catalogue: &Catalogue,
+        stream: &StreamName,
+        range: TimeRange,
+    ) -> Result<Self, CatalogueError> {
+        Ok(Self {
+            files: catalogue.files(stream, range)?,
+            marks: catalogue.marks(stream, range)?,
+        })
+    }
+
+    pub(super) fn to_json(&self) -> Vec<u8> {
+        let written = Written {
+            files: self.files.iter().map(WrittenFile::of).collect(),
+            marks: self.marks.iter().map(WrittenMark::of).collect(),
+        };
+        serde_json::to_vec(&written).expect("plain data")
+    }
+
+    fn parse(json: &[u8], stream: &StreamName) -> Result<Self, serde_json::Error> {
+        let written: Written = serde_json::from_slice(json)?;
+        Ok(Self {
+            files: written
+                .files
+                .into_iter()
+                .map(|it| it.into_file(stream))
+                .collect(),
+            marks: written
+                .marks
+                .into_iter()
+                .map(|it| it.into_mark(stream))
+                .collect(),
+        })
+    }
+}
+
+impl Found {
+    fn add(&mut self, holdings: Holdings, server: Option<&OtherServer>) {
+        let files = holdings.files.into_iter().map(|file| PlacedFile {
+            file,
+            server: server.cloned(),
+        });
+        self.files.extend(files);
+        for mark in holdings.marks {
+            // Each server that has something of the span has the mark.
+            let is_same = |it: &Mark| {
+                Mark {
+                    number: mark.number,
+                    ..it.clone()
+                } == mark
+            };
+            if !self.marks.iter().any(is_same) {
+                self.marks.push(mark);
+            }
+        }
+    }
+}
+
+impl Playback {
+    /// Returns what this server and the others have of a stream within `range`.
+    ///
+    /// # Errors
+    /// Returns [`NoFootage`] if the index of this server fails.
+    pub(super) async fn find(&self, of: &Subject, range: TimeRange) -> Result<Found, NoFootage> {
+        let (catalogue, stream) = (of.catalogue.clone(), of.stream.clone());
+        let here = self
+            .disk
+            .run(move || Holdings::of(&catalogue, &stream, range));
+        let question = Question::holdings(range);
+        let there = ask_all(of, &question, |json| Holdings::parse(json, &of.stream));
+        let (here, (there, missing)) = tokio::join!(here, there);
+        let mut found = Found {
+            missing,
+            ..Found::default()
+        };
+        found.add(here.map_err(|_| NoFootage::Panicked)??, None);
+        for (server, holdings) in there {
+            found.add(holdings, Some(&server));
+        }
+        found.files.sort_by(|one, other| {
+            (one.file.start, &one.file.layer).cmp(&(other.file.start, &other.file.layer))
+        });
+        found.marks.sort_by_key(|it| (it.from, it.number));
+        Ok(found)
+    }
+
+    /// Returns how long the stages of a stream took, minute by minute, within the first 25 hours of `range`.
+    ///
+    /// # Errors
+    /// Returns [`NoFootage`] if a disk of this server fails.
+    pub(crate) async fn stage_minutes(
+        &self,
+        of: &Subject,
+        range: TimeRange,
+    ) -> Result<Listed<StageMinute>, NoFootage> {
+        let (catalogue, stream) = (of.catalogue.clone(), of.stream.clone());
+        let here = self
+            .disk
+            .run(move || catalogue.stage_minutes(&stream, range));
+        let question = Question::stages(range);
+        let there = ask_all(of, &question, |json| {
+            serde_json::from_slice::<Vec<StageMinute>>(json)
+        });
+        let (here, (there, missing)) = tokio::join!(here, there);
+        let here = here.map_err(|_| NoFootage::Panicked)??;
+        let mut minutes = BTreeMap::<u64, StageMinute>::new();
+        let of_others = there.into_iter().flat_map(|(_, minutes)| minutes);
+        for minute in here.into_iter().chain(of_others) {
+            let known = minutes.entry(minute.at_s);
+            known.or_insert_with(|| minute.clone()).join(&minute);
+        }
+        Ok(Listed {
+            items: minutes.into_values().collect(),
+            missing,
+        })
+    }
+
+    /// Marks a span of a stream: on each server that has something of it, or else on this one.
+    ///
+    /// # Errors
+    /// Returns [`NoFootage`] if a server cannot be asked, or a disk does not take the mark.
+    pub(crate) async fn mark(&self, of: &Subject, mark: NewMark) -> Result<(), NoFootage> {
+        let range = TimeRange {
+            from: mark.from,
+            to: mark.to,
+        };
+        let found = self.find(of, range).await?;
+        let is_here = found.files.iter().any(|it| it.server.is_none());
+        let mut others: Vec<&OtherServer> = Vec::new();
+        for server in found.files.iter().filter_map(|it| it.server.as_ref()) {
+            if !others.iter().any(|it| it.name == server.name) {
+                others.push(server);
+            }
+        }
+        let question = Question::mark(&mark);
+        for server in &others {
+            let answer = server.ask(&of.stream, &question).await;
+            answer.map_err(|why| NoFootage::Unmarked(server.name.to_string(), why))?;
+        }
+        if is_here || others.is_empty() {
+            let catalogue = of.catalogue.clone();
+            let marking = self.disk.run(move || catalogue.mark(mark));
+            marking.await.map_err(|_| NoFootage::Panicked)??;
+        }
+        Ok(())
+    }
+}
+
+/// Asks all other servers at the same time, and reads their answers. Those without an answer are missing.
+async fn ask_all<T>(
+    of: &Subject,
+    question: &Question,
+    read: impl Fn(&[u8]) -> Result<T, serde_json::Error>,
+) -> (Vec<(OtherServer, T)>, Missing) {
+    let names = of.others.iter().flat_map(|others| {
+        let names = others.names().into_iter();
+        names.map(move |name| OtherServer {
+            all: Arc::clone(others),
+            name: name.into(),
+        })
+    });
+    let asked = names.map(|server| async move {
+        let answer = server.ask(&of.stream, question).await;
+        (server, answer)
+    });
+    let (mut answers, mut missing) = (Vec::new(), Missing::default());
+    for (server, answer) in join_all(asked).await {
+        let read = answer.and_then(|json| {
+            let read = read(&json);
+            read.map_err(|error| format!("its answer cannot be read: {error}"))
+        });
+        match read {
+            Ok(read) => answers.push((server, read)),
+            Err(why) => missing.0.push(MissingServer {
+                name: server.name.to_string(),
+                why,
+            }),
+        }
+    }
+    (answers, missing)
+}
+
+impl OtherServer {
+    async fn ask(&self, stream: &StreamName, question: &Question) -> Result<Bytes, String> {
+        let asked = self.all.ask(&self.name, stream, question);
+        let asked = tokio::time::timeout(ANSWER_WITHIN, asked).await;
+        asked.unwrap_or_else(|_| Err("no answer within 2 s".to_owned()))
+    }
+}
+
+/// Holdings as servers tell each other.
+#[derive(Serialize, Deserialize)]
+struct Written {
+    files: Vec<WrittenFile>,
+    marks: Vec<WrittenMark>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct WrittenFile {
+    path: PathBuf,
+    layer: String,
+    run: u64,
+    number: u32,
+    start_us: u64,
+    duration_us: u64,
+    bytes: u64,
+    tracks: Vec<RecordedTrack>,
+    beginning: Beginning,
+    is_closed: bool,
+}
+
+#[derive(Serialize, Deserialize)]
+struct WrittenMark {
+    number: i64,
+    label: String,
+    from_us: u64,
+    to_us: u64,
+    for_ever: bool,
+}
+
+impl WrittenFile {
+    fn of(file: &RecordedFile) -> Self {
+        Self {
+            path: file.path.clone(),
+            layer: file.layer.clone(),
+            run: file.run,
+            number: file.number,
+            start_us: micros(file.start),
+            duration_us: u64::try_from(file.duration.as_micros()).unwrap_or(u64::MAX),
+            bytes: file.bytes,
+            tracks: file.tracks.clone(),
+            beginning: file.beginning.clone(),
+            is_closed: file.is_closed,
+        }
+    }
+
+    fn into_file(self, stream: &StreamName) -> RecordedFile {
+        let start = time(self.start_us);
+        // The end is a time that can be written, too.
+        let end = time(self.start_us.saturating_add(self.duration_us));
+        RecordedFile {
+            path: self.path,
+            stream: stream.clone(),
+            layer: self.layer,
+            run: self.run,
+            number: self.number,
+            start,
+            duration: end.duration_since(start).unwrap_or_default(),
+            bytes: self.bytes,
+            tracks: self.tracks,
+            beginning: self.beginning,
+            is_closed: self.is_closed,
+        }
+    }
+}
+
+impl WrittenMark {
+    fn of(mark: &Mark) -> Self {
+        Self {
+            number: mark.number,
+            label: mark.label.clone(),
+            from_us: micros(mark.from),
+            to_us: micros(mark.to),
+            for_ever: mark.is_for_ever,
+        }
+    }
+
+    fn into_mark(self, stream: &StreamName) -> Mark {
+        Mark {
+            number: self.number,
+            stream: stream.clone(),
+            label: self.label,
+            from: time(self.from_us),
+            to: time(self.to_us),
+            is_for_ever: self.for_ever,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn holdings_of_another_server_are_read_or_refused(
+            start_us in any::<u64>(), duration_us in any::<u64>(), bytes in any::<u64>(), json in ".{0,80}",
+        ) {
+            let stream = StreamName::parse("cam").expect("a name");
+            let _ = Holdings::parse(json.as_bytes(), &stream);
+            let file = WrittenFile {
+                path: "/r/cam.mp4".into(),
+                layer: String::new(),
+                run: 1,
+                number: 2,
+                start_us,
+                duration_us,
+                bytes,
+                tracks: Vec::new(),
+                beginning: Beginning::Length,
+                is_closed: false,
+            };
+            let read = file.into_file(&stream);
+            let holdings = Holdings { files: vec![read.clone()], marks: Vec::new() };
+            let again = Holdings::parse(&holdings.to_json(), &stream).expect("our own");
+            prop_assert_eq!(again.files, vec![read]);
+        }
+    }
+}
