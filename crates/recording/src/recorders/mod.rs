@@ -258,6 +258,7 @@ impl Recorders {
         DeletedSum {
             files: deleted.files.get(),
             bytes: deleted.bytes.get(),
+            uncopied_files: deleted.uncopied_files.get(),
         }
     }
 
