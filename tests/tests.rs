@@ -63,6 +63,7 @@ mod process;
 mod publish;
 mod publish_page;
 mod recorded_files;
+mod recording_copies;
 mod recordings;
 mod restarts;
 mod rooms;
@@ -141,6 +142,7 @@ fn main() -> ExitCode {
         recorded_files::TESTS,
         firewalls::TESTS,
         forged_packets::TESTS,
+        recording_copies::TESTS,
         recordings::TESTS,
         timeline::TESTS,
         snapshots::TESTS,

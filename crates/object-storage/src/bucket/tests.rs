@@ -41,7 +41,7 @@ async fn a_copy_is_the_file_whatever_its_length() {
     let storage = Storage::default();
     let bucket = bucket(&storage);
     let part = usize::try_from(PART_BYTES).expect("small");
-    for bytes in [0, 1, part - 1, part, part + 1, 3 * part, 5 * part + 17] {
+    for bytes in [0, 1, part - 1, part, part + 1, 3 * part + 17] {
         let path = folder.file("f.mp4", bytes);
         let key = format!("cam/{bytes}.mp4");
         let copied = bucket.put_file(&path, &key).await.expect("a copy");

@@ -146,21 +146,21 @@ async fn a_storage_that_is_away_or_fails_for_an_hour_gets_every_file_afterwards(
 #[tokio::test(start_paused = true)]
 async fn a_storage_that_loses_a_part_is_sent_the_file_until_it_has_all_of_it() {
     let scene = Scene::new("loses");
-    scene.add(1, 20 << 20);
+    scene.add(1, 10 << 20);
     scene.storage.set(Some(Fault::LosesAPart));
-    tokio::time::sleep(Duration::from_secs(600)).await;
+    tokio::time::sleep(Duration::from_secs(5)).await;
     assert!(scene.copied().is_empty(), "what is not whole is no copy");
     let trouble = scene.copier.figures().trouble.expect("a part is lost");
     assert!(
-        trouble.reason.contains("which has 20971520"),
+        trouble.reason.contains("which has 10485760"),
         "{}",
         trouble.reason
     );
     scene.storage.set(None);
-    tokio::time::sleep(Duration::from_secs(120)).await;
+    tokio::time::sleep(Duration::from_secs(30)).await;
     assert_eq!(scene.copied(), ["cam/1.mp4"]);
     let held = scene.storage.object("site/cam/1.mp4").expect("a copy");
-    assert_eq!(held.len(), 20 << 20);
+    assert_eq!(held.len(), 10 << 20);
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,15 +1,13 @@
 //! Bodies that are put together of parts of files, without a copy in memory.
 
-use std::fs::File;
 use std::io;
 use std::ops::Range;
-use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use glassline_cmaf::ReadAt;
-use glassline_recording::HeldFile;
+use glassline_recording::{HeldFile, OpenRecording};
 
 /// A recorded file, which is not deleted while somebody reads it. It is open only while it is read, so
 /// that a body of a thousand files takes one descriptor.
@@ -23,7 +21,7 @@ impl Footage {
 
     /// Opens the file.
     pub(super) fn open(&self) -> io::Result<OpenFootage> {
-        let file = File::open(self.path()).map_err(|error| self.named(&error))?;
+        let file = self.0.open().map_err(|error| self.named(&error))?;
         Ok(OpenFootage {
             footage: self.clone(),
             file,
@@ -44,7 +42,7 @@ impl Footage {
 #[derive(Debug)]
 pub(crate) struct OpenFootage {
     footage: Footage,
-    file: File,
+    file: OpenRecording,
 }
 
 impl OpenFootage {
@@ -61,7 +59,7 @@ impl ReadAt for OpenFootage {
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
-        FileExt::read_at(&self.file, buffer, offset)
+        self.file.read_at(offset, buffer)
     }
 }
 
@@ -185,6 +183,14 @@ impl Assembly {
     pub(super) fn push(&mut self, piece: Piece) {
         let end = self.length() + piece.length();
         self.pieces.push((end, piece));
+    }
+
+    /// Returns whether some of the bytes are read from copies in object storage.
+    pub(super) fn has_copies(&self) -> bool {
+        self.pieces.iter().any(|(_, piece)| match piece {
+            Piece::Bytes(_) => false,
+            Piece::Slice { of, .. } | Piece::Fragment { of, .. } => of.0.is_copy(),
+        })
     }
 
     /// Returns the number of bytes.

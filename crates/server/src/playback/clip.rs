@@ -7,7 +7,7 @@ use glassline_cmaf::{CmafTrack, Header, SpanBuilder, SpanCut, SpanError};
 use super::assembly::{Assembly, Piece};
 use super::plan::{OpenedFile, Plan, Wanted};
 use super::stretch::Stretch;
-use super::{NoFootage, Playback, Subject, stretches};
+use super::{NoFootage, Playback, Subject};
 
 /// A part of the past, ready to be read.
 #[derive(Debug)]
@@ -41,20 +41,18 @@ impl Playback {
         wanted: Wanted,
         form: ClipForm,
     ) -> Result<Clip, NoFootage> {
-        let making = self.disk.run(move || {
-            let stretches = stretches(&of, wanted.range())?;
-            match form {
-                ClipForm::Fragments => {
-                    let plan = Plan::of(&of.catalogue, &stretches, &wanted)?;
-                    Ok(Clip {
-                        assembly: plan.assembly(),
-                        from: plan.from,
-                        to: plan.to,
-                        media_type: media_type(&plan.header),
-                    })
-                }
-                ClipForm::Whole(cut) => whole(&of, &stretches, &wanted, cut),
+        let stretches = self.stretches(of.clone(), wanted.range()).await?;
+        let making = self.pool_of(&stretches).run(move || match form {
+            ClipForm::Fragments => {
+                let plan = Plan::of(&of.catalogue, &stretches, &wanted)?;
+                Ok(Clip {
+                    assembly: plan.assembly(),
+                    from: plan.from,
+                    to: plan.to,
+                    media_type: media_type(&plan.header),
+                })
             }
+            ClipForm::Whole(cut) => whole(&of, &stretches, &wanted, cut),
         });
         making.await.map_err(|_| NoFootage::Panicked)?
     }

@@ -5,6 +5,8 @@
 //!                         └─ wanted part ─► Clip: fragments, or one file ─► Assembly: pieces of files ─► chunks
 //! ```
 //!
+//! A file that is gone and has a copy in object storage is read from there, in the same way.
+//!
 //! Files are read by threads that may block, a chunk at a time, so that a body of any length takes the
 //! memory of one chunk and of its list of fragments. A reader has a place, of which each address has a
 //! share; a file that somebody reads is not deleted. What waits for a disk cannot be canceled, and keeps its
@@ -24,7 +26,7 @@ use std::time::{Duration, SystemTime};
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use glassline_hub::StreamName;
-use glassline_recording::{Catalogue, CatalogueError, Mark, TimeRange};
+use glassline_recording::{Catalogue, CatalogueError, CopyState, Mark, TimeRange};
 use glassline_runtime::{BlockingPool, Counter, FairPlaces, SourcePrefix};
 use glassline_transcode::NoStill;
 
@@ -47,6 +49,8 @@ const BODIES_PER_ADDRESS: usize = 32;
 #[derive(Debug)]
 pub(crate) struct Playback {
     disk: BlockingPool,
+    /// Reads of copies in object storage, which must not keep readers of the disk waiting.
+    copies: BlockingPool,
     places: FairPlaces<SourcePrefix>,
     thumbnails: thumbnail::Thumbnails,
     bytes: Arc<Counter>,
@@ -95,6 +99,7 @@ impl Default for Playback {
     fn default() -> Self {
         Self {
             disk: BlockingPool::new(READS),
+            copies: BlockingPool::new(READS),
             places: FairPlaces::new(BODIES_MAX, BODIES_PER_ADDRESS),
             thumbnails: thumbnail::Thumbnails::default(),
             bytes: Arc::default(),
@@ -115,6 +120,15 @@ impl Playback {
     ) -> Result<Vec<Stretch>, NoFootage> {
         let looking = self.disk.run(move || stretches(&of, range));
         looking.await.map_err(|_| NoFootage::Panicked)?
+    }
+
+    /// Returns the threads that may read the files of `stretches`.
+    fn pool_of(&self, stretches: &[Stretch]) -> &BlockingPool {
+        let mut files = stretches.iter().flat_map(|it| &it.files);
+        match files.any(|it| it.copy == CopyState::Alone) {
+            true => &self.copies,
+            false => &self.disk,
+        }
     }
 
     /// Returns the marks of a stream within `range`.

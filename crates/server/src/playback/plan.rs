@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use glassline_cmaf::{FragmentEntry, Header, ReadError, RecordedFile};
-use glassline_recording::{Catalogue, TimeRange};
+use glassline_recording::{Catalogue, CopyState, TimeRange};
 
 use super::NoFootage;
 use super::assembly::{Assembly, Footage, OpenFootage, Piece, Shift};
@@ -18,6 +18,10 @@ use super::stretch::Stretch;
 
 /// Largest jump between two fragments that is no gap.
 const JITTER: Duration = Duration::from_millis(500);
+
+/// The reason why a copy is not read.
+const NO_STORAGE: &str =
+    "only its copy in object storage is left, and `recordings.copy` names no storage";
 
 /// A part of the past that is asked for.
 #[derive(Clone, Debug, PartialEq)]
@@ -68,16 +72,19 @@ pub(super) struct OpenedFile {
 }
 
 impl OpenedFile {
-    /// Opens a file of the catalogue; `None` if retention has removed it meanwhile.
+    /// Opens a file of the catalogue, or its copy; `None` if retention has removed it meanwhile.
     pub(super) fn open(
         catalogue: &Catalogue,
         file: &glassline_recording::RecordedFile,
     ) -> Result<Option<Self>, NoFootage> {
-        let Some(held) = catalogue.hold(file) else {
-            return Ok(None);
-        };
         let unreadable = |error: &dyn std::fmt::Display| {
             NoFootage::Unreadable(format!("{}: {error}", file.path.display()))
+        };
+        let Some(held) = catalogue.hold(file) else {
+            return match file.copy {
+                CopyState::Alone => Err(unreadable(&NO_STORAGE)),
+                _ => Ok(None),
+            };
         };
         let footage = Footage::new(held);
         let open = footage.open().map_err(|error| unreadable(&error))?;

@@ -11,7 +11,8 @@ use glassline_runtime::BlockingPool;
 use glassline_transcode::{DecodedKeyframe, NoStill, SizeLimit};
 
 use super::plan::{OpenedFile, Wanted};
-use super::{NoFootage, Playback, Subject, stretches};
+use super::stretch::Stretch;
+use super::{NoFootage, Playback, Subject};
 use crate::snapshots::size_within;
 
 /// Thumbnails that are made at a time.
@@ -76,7 +77,14 @@ impl Playback {
     /// Returns [`NoFootage`] if nothing was recorded then, or has no thumbnail.
     pub(crate) async fn thumbnail(&self, order: ThumbnailOrder) -> Result<Bytes, NoFootage> {
         let limit = order.limit;
-        let finding = self.disk.run(move || Keyframe::find(&order));
+        let wanted = Wanted {
+            from: order.at,
+            to: order.at + Duration::from_millis(1),
+            stops_at_gap: true,
+        };
+        let stretches = self.stretches(order.of.clone(), wanted.range()).await?;
+        let pool = self.pool_of(&stretches);
+        let finding = pool.run(move || Keyframe::find(&order, &wanted, &stretches));
         let keyframe = finding.await.map_err(|_| NoFootage::Panicked)??;
         if let Some(kept) = self.thumbnails.kept(&keyframe.key) {
             return Ok(kept);
@@ -95,18 +103,16 @@ impl Playback {
 
 impl Keyframe {
     /// Reads the keyframe before the time of a thumbnail. Blocks.
-    fn find(order: &ThumbnailOrder) -> Result<Self, NoFootage> {
-        let wanted = Wanted {
-            from: order.at,
-            to: order.at + Duration::from_millis(1),
-            stops_at_gap: true,
-        };
-        let stretches = stretches(&order.of, wanted.range())?;
+    fn find(
+        order: &ThumbnailOrder,
+        wanted: &Wanted,
+        stretches: &[Stretch],
+    ) -> Result<Self, NoFootage> {
         for file in stretches.iter().flat_map(|it| &it.files) {
             let Some(opened) = OpenedFile::open(&order.of.catalogue, file)? else {
                 continue;
             };
-            let Some(entry) = opened.fragments(&wanted).first() else {
+            let Some(entry) = opened.fragments(wanted).first() else {
                 continue;
             };
             let unreadable = |error: glassline_cmaf::ReadError| {
