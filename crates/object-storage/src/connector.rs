@@ -25,6 +25,9 @@ const BOUNDS: Bounds = Bounds {
     body_bytes: 16 << 20,
 };
 
+/// Parts of a file on their way at the same time, which bounds the memory of an upload.
+pub(crate) const PARTS_IN_FLIGHT: usize = 3;
+
 /// Bytes that are sent at once where the rate is limited.
 const CHUNK_BYTES: usize = 16 << 10;
 
@@ -63,7 +66,7 @@ impl HttpService for Connector {
             }
             Some(pace) => {
                 // The other parts on their way take their share.
-                bounds.time += pace.time_of(body.len() * crate::bucket::PARTS_IN_FLIGHT);
+                bounds.time += pace.time_of(body.len() * PARTS_IN_FLIGHT);
                 parts.headers.insert(CONTENT_LENGTH, body.len().into());
                 let request = axum::http::Request::from_parts(parts, pace.paced(body));
                 self.client.fetch(request, bounds).await

@@ -17,7 +17,7 @@ use tokio::fs::File;
 use tokio::io::AsyncReadExt;
 use tokio::task::{JoinError, JoinSet};
 
-use crate::connector::Connector;
+use crate::connector::{Connector, PARTS_IN_FLIGHT};
 use crate::fault::CopyError;
 
 /// Length of a part in bytes. S3 asks for 5 MiB at least, but for the last part.
@@ -25,9 +25,6 @@ const PART_BYTES: u64 = 8 << 20;
 
 /// Most parts that S3 takes of one object.
 const PARTS_MAX: u64 = 10_000;
-
-/// Parts on their way at the same time, which with [`PART_BYTES`] bounds the memory of an upload.
-pub(crate) const PARTS_IN_FLIGHT: usize = 3;
 
 /// Longest range that one read returns, in bytes.
 const READ_BYTES_MAX: u64 = 8 << 20;

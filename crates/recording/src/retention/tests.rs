@@ -228,7 +228,7 @@ fn a_disk_with_too_little_space_loses_its_oldest_files() {
     assert!(scene.round(&plan, 5).is_empty());
 }
 
-/// What is kept of a stream that is copied.
+/// Returns how long a stream is kept that is copied.
 fn copied(age_h: Option<u64>, copy_h: Option<u64>) -> Keep {
     let hours = |it: u64| Duration::from_secs(it * HOUR);
     Keep {
