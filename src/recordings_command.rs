@@ -82,9 +82,13 @@ fn report(
             let (files, open) = (findings.files, findings.open);
             let problems = findings.problems.len();
             let folder = folder.display();
+            let remote = match findings.remote {
+                0 => String::new(),
+                remote => format!(", {remote} as copies alone"),
+            };
             let _ = writeln!(
                 text,
-                "{folder}: {files} files, {open} being written, {problems} with a problem"
+                "{folder}: {files} files, {open} being written, {problems} with a problem{remote}"
             );
         }
         output::print(&text)?;
@@ -121,7 +125,12 @@ impl List {
             } else {
                 "stream"
             });
-            let _ = writeln!(text, "{from}  {to}  {mib:>8} MiB  {name}");
+            let copy = match row["copy"].as_str() {
+                Some("copied") => "  (copied)",
+                Some("alone") => "  (copy alone)",
+                _ => "",
+            };
+            let _ = writeln!(text, "{from}  {to}  {mib:>8} MiB  {name}{copy}");
         }
         output::print(&text)?;
         Ok(ExitCode::SUCCESS)
@@ -159,6 +168,7 @@ fn files(catalogue: &Catalogue, stream: &str) -> Result<Vec<Value>, Failure> {
             "duration_s": it.duration.as_secs_f64(),
             "bytes": it.bytes,
             "closed": it.is_closed,
+            "copy": it.copy.as_str(),
             "lost_before": it.beginning.loss().map(|(reason, _)| reason),
         })
     });

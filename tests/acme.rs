@@ -75,7 +75,7 @@ impl Authority {
     fn start(verified: Verified, validity_s: u32) -> Result<Self, String> {
         let [port, management, dns, dns_management] = free_ports()?;
         let local = |port: u16| format!("127.0.0.1:{port}");
-        let mut command = peers::pebble_dns()?;
+        let mut command = std::process::Command::new(peers::go_binary("pebble-challtestsrv")?);
         command.args([
             "-dnsserver",
             &local(dns),

@@ -56,6 +56,8 @@ pub(crate) enum Peer {
     Axe,
     /// `nats-server`, which Go builds.
     Nats,
+    /// versitygw, a server of S3, which Go builds.
+    Versitygw,
     /// NSS's `certutil`, which adds certificates to those that Chromium trusts.
     Certutil,
     /// Pebble, the ACME server that Let's Encrypt tests clients with, which Go builds.
@@ -130,12 +132,7 @@ impl Peer {
     fn may_be_missing(self) -> bool {
         match self {
             Peer::Live555 | Peer::Systemd => true,
-            Peer::Pion
-            | Peer::PionChannels
-            | Peer::PionWhip
-            | Peer::PionWhipServer
-            | Peer::Pebble
-            | Peer::Nats => find("go").is_none(),
+            _ if !self.go_programs().is_empty() => find("go").is_none(),
             Peer::Datachannel | Peer::Axe => find("npm").is_none(),
             Peer::Ffmpeg80 => find("mvn").is_none(),
             Peer::Packaging => find("dpkg").is_none() || superuser().is_none(),
@@ -143,6 +140,20 @@ impl Peer {
             Peer::PulseAudio => !HAS_DEVICES,
             Peer::Ipv6 => true,
             _ => false,
+        }
+    }
+
+    /// The programs of a peer that Go builds.
+    fn go_programs(self) -> &'static [&'static str] {
+        match self {
+            Peer::Pion => &["pion"],
+            Peer::PionChannels => &["channels"],
+            Peer::PionWhip => &["whip"],
+            Peer::PionWhipServer => &["whipserver"],
+            Peer::Pebble => &["pebble", "pebble-challtestsrv"],
+            Peer::Versitygw => &["versitygw"],
+            Peer::Nats => &["nats-server"],
+            _ => &[],
         }
     }
 
@@ -188,29 +199,20 @@ impl Peer {
             }
             Peer::Firefox => firefox().err()?,
             Peer::Ffmpeg => ffmpeg_check().err()?,
-            Peer::Pion | Peer::PionChannels | Peer::PionWhip | Peer::PionWhipServer
-                if find("go").is_none() =>
-            {
-                return Some("go, which builds Pion's programs, is not on the PATH".to_owned());
-            }
-            Peer::Pebble if find("go").is_none() => {
-                return Some("go, which builds Pebble, is not on the PATH".to_owned());
-            }
-            Peer::Pebble => pebble().and(pebble_dns()).err()?,
-            Peer::Nats if find("go").is_none() => {
-                return Some("go, which builds nats-server, is not on the PATH".to_owned());
-            }
-            Peer::Nats => nats().err()?,
-            Peer::Pion => go_binary("pion").err()?,
-            Peer::PionChannels => go_binary("channels").err()?,
-            Peer::PionWhip => go_binary("whip").err()?,
-            Peer::PionWhipServer => go_binary("whipserver").err()?,
             Peer::Coturn => coturn().err()?,
             Peer::Certutil => certutil().err()?,
             Peer::PulseAudio if !HAS_DEVICES => {
                 return Some("this build has no sound devices (--features devices)".to_owned());
             }
             Peer::PulseAudio => pulseaudio().err()?,
+            _ => {
+                let programs = self.go_programs();
+                if find("go").is_none() {
+                    let programs = programs.join(" and ");
+                    return Some(format!("go, which builds {programs}, is not on the PATH"));
+                }
+                programs.iter().find_map(|it| go_binary(it).err())?
+            }
         };
         Some(format!("{reason}; `cargo xtask test` installs it"))
     }
@@ -255,11 +257,6 @@ pub(crate) fn pion() -> Result<Command, String> {
 /// Command for Pebble, an ACME server.
 pub(crate) fn pebble() -> Result<Command, String> {
     go_binary("pebble").map(Command::new)
-}
-
-/// Command for the DNS server that comes with Pebble, which answers every name with loopback.
-pub(crate) fn pebble_dns() -> Result<Command, String> {
-    go_binary("pebble-challtestsrv").map(Command::new)
 }
 
 /// Command for the server of NATS.
@@ -404,7 +401,8 @@ pub(crate) fn aiortc_channels() -> Result<Command, String> {
     Ok(command)
 }
 
-fn go_binary(name: &str) -> Result<PathBuf, String> {
+/// Path of a program that Go has built.
+pub(crate) fn go_binary(name: &str) -> Result<PathBuf, String> {
     let binary = target_directory().join("peers/go").join(name);
     if binary.is_file() {
         Ok(binary)

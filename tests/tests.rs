@@ -66,6 +66,7 @@ mod process;
 mod publish;
 mod publish_page;
 mod recorded_files;
+mod recording_copies;
 mod recordings;
 mod restarts;
 mod rooms;
@@ -148,6 +149,7 @@ fn main() -> ExitCode {
         firewalls::TESTS,
         ladder::TESTS,
         forged_packets::TESTS,
+        recording_copies::TESTS,
         recordings::TESTS,
         timeline::TESTS,
         snapshots::TESTS,

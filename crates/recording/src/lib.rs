@@ -22,8 +22,9 @@ mod utc;
 mod writer;
 
 pub use catalogue::{
-    Catalogue, CatalogueError, Findings, HeldFile, Mark, NewMark, RecordedFile, RecordedStream,
-    RecordedTrack, Span, StageMinute, TimeRange, check,
+    Catalogue, CatalogueError, Copies, CopiesWaiting, CopyState, Findings, HeldFile, Mark, NewMark,
+    OpenRecording, RecordedFile, RecordedStream, RecordedTrack, Span, StageMinute, TimeRange,
+    check,
 };
 pub use file_header::{Beginning, FileHeader};
 pub use folder::{Folder, FolderError, FolderId};

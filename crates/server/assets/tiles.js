@@ -42,6 +42,7 @@ export class Tiles {
     const encoding = list.flatMap(({ transcodings }) => transcodings ?? []).reduce((sum, it) => sum + it.cores, 0);
     if (encoding > 0 || this.#tiles.has('transcoding')) this.#set('transcoding', encoding > 0 ? coresOf(encoding) : 'none', { to: 'streams-title' });
     if (rooms.rooms > 0 || this.#tiles.has('voices')) this.#set('voices', rooms.rooms ? `${rooms.participants} in ${plural(rooms.rooms, 'room')}` : '0', { to: 'rooms-title' });
+    if (server.copies || this.#tiles.has('copies waiting')) this.#set('copies waiting', String(server.copies?.waiting_files ?? 0), { look: server.copies?.problem ? 'bad' : '', to: 'events-title' });
     const stuck = server.stuck ?? [];
     if (stuck.length > 0 || this.#tiles.has('stuck threads')) this.#set('stuck threads', stuck.join(', ') || 'none', { look: stuck.length > 0 ? 'bad' : '', to: 'events-title' });
   }

@@ -68,6 +68,7 @@ const ACTIONS = {
   drain: ['drained this server'],
   resume: ['let this server serve again'],
   exportRecording: ['exported a recording of'],
+  deleteCopies: ['deleted copies of recordings'],
   signIn: ['signed in'],
   signOut: ['signed out'],
 };

@@ -218,6 +218,7 @@ pub(crate) fn peers() -> Result<(), String> {
         problems.extend(go_peers().err());
         problems.extend(modules::pebble().err());
         problems.extend(modules::nats_server().err());
+        problems.extend(modules::versitygw().err());
     }
     if problems.is_empty() {
         Ok(())

@@ -22,6 +22,13 @@ pub(super) fn nats_server() -> Result<(), String> {
     build("nats-server", &[""])
 }
 
+/// Builds versitygw, a server of S3.
+///
+/// # Errors As [`pebble`].
+pub(super) fn versitygw() -> Result<(), String> {
+    build("versitygw", &["cmd/versitygw"])
+}
+
 /// Puts the source of the module of `peer` into `folder`, which is emptied before.
 ///
 /// # Errors As [`pebble`], or the folder cannot be written.

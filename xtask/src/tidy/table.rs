@@ -30,6 +30,7 @@ pub(super) const CRATES: &[Row] = &[
     ("rtsp", &["media", "rtp"]),
     ("onvif", &["net", "rtsp", "trust"]),
     ("access", &["net", "quic", "rooms", "rtsp", "runtime", "url"]),
+    ("object-storage", &["access"]),
     ("demux", &["media"]),
     ("cmaf", &["demux", "media"]),
     ("hls", &[]),
@@ -49,7 +50,7 @@ pub(super) const CRATES: &[Row] = &[
     ("transcode", &["media", "rtp"]),
     ("ingest", &["demux", "hub", "latency", "media", "net", "quic", "rooms", "rtp", "rtsp", "runtime", "transcode", "trust", "url", "webrtc"]),
     ("lab", &["client", "cluster-sim", "congestion", "demux", "egress", "hub", "media", "net", "quic", "rtp", "sctp", "sim", "voice", "webrtc"]),
-    ("server", &["access", "cluster", "cluster-nats", "cmaf", "congestion", "demux", "egress", "hls", "hub", "ingest", "latency", "media", "net", "onvif", "quic", "recording", "rooms", "rtp", "rtsp", "runtime", "sctp", "transcode", "url", "webrtc"]),
+    ("server", &["access", "cluster", "cluster-nats", "cmaf", "congestion", "demux", "egress", "hls", "hub", "ingest", "latency", "media", "net", "object-storage", "onvif", "quic", "recording", "rooms", "rtp", "rtsp", "runtime", "sctp", "transcode", "url", "webrtc"]),
     ("glassline", &["access", "client", "devices", "hls", "ingest", "lab", "media", "net", "onvif", "recording", "runtime", "server", "sim"]),
 ];
 

@@ -5,7 +5,7 @@ use glassline_hub::StreamName;
 use glassline_media::{Kind, Track};
 use serde::{Deserialize, Serialize};
 
-use crate::file_header::Beginning;
+use crate::file_header::{Beginning, FileHeader};
 
 /// Times of the wall clock from `from` on, without `to`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,12 +49,80 @@ pub struct RecordedFile {
     /// Whether nothing is written to the file any more. A file that is open has whole fragments, and
     /// grows.
     pub is_closed: bool,
+    /// The copy of the file in object storage.
+    pub copy: CopyState,
+}
+
+/// The copy of a file in object storage.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CopyState {
+    /// There is no copy.
+    #[default]
+    None,
+    /// There is no copy, and the file could not be read for one.
+    Refused,
+    /// The storage has confirmed the copy.
+    Confirmed,
+    /// The confirmed copy is all that is left: the file itself was deleted.
+    Alone,
+}
+
+impl CopyState {
+    /// Returns the name in lists.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Refused => "refused",
+            Self::Confirmed => "copied",
+            Self::Alone => "alone",
+        }
+    }
+
+    /// Returns whether the storage has the file.
+    pub const fn exists(self) -> bool {
+        matches!(self, Self::Confirmed | Self::Alone)
+    }
 }
 
 impl RecordedFile {
+    /// Returns what the file says of itself.
+    pub(super) fn header(&self) -> FileHeader {
+        FileHeader {
+            stream: self.stream.clone(),
+            layer: self.layer.clone(),
+            run: self.run,
+            number: self.number,
+            start: self.start,
+            beginning: self.beginning.clone(),
+        }
+    }
+
     /// Returns the end of the last frame.
     pub fn end(&self) -> SystemTime {
         self.start + self.duration
+    }
+}
+
+/// The files that wait for a copy.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CopiesWaiting {
+    /// Number of the files.
+    pub files: u64,
+    /// Size of the files.
+    pub bytes: u64,
+    /// Beginning of the oldest one; `None` if no file waits.
+    pub oldest: Option<SystemTime>,
+    /// Number of files that could not be read, and are not tried again.
+    pub refused: u64,
+}
+
+impl CopiesWaiting {
+    /// Adds those of another stream.
+    pub(super) fn join(&mut self, other: Self) {
+        self.files += other.files;
+        self.bytes += other.bytes;
+        self.oldest = [self.oldest, other.oldest].into_iter().flatten().min();
+        self.refused += other.refused;
     }
 }
 
@@ -118,4 +186,8 @@ pub(crate) enum FileState {
     Open = 0,
     /// The file has its whole content.
     Closed = 1,
+    /// The file has its whole content, and a copy.
+    Copied = 2,
+    /// The file was deleted, and its copy is left.
+    Remote = 3,
 }

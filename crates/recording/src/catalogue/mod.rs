@@ -11,6 +11,7 @@
 //!
 //! Calls read a disk: a task calls them from a thread that may block.
 
+mod copies;
 mod file;
 mod held;
 mod index;
@@ -27,13 +28,14 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use glassline_hub::StreamName;
 
-pub use file::{RecordedFile, RecordedStream, RecordedTrack, TimeRange};
-pub use held::HeldFile;
+pub use file::{CopiesWaiting, CopyState, RecordedFile, RecordedStream, RecordedTrack, TimeRange};
+pub use held::{Copies, HeldFile, OpenRecording};
 pub use mark::{Mark, NewMark};
 pub use repair::{Findings, check};
 pub use span::Span;
 pub use stage_minutes::StageMinute;
 
+use held::HeldCopy;
 pub(crate) use held::Holders;
 pub(crate) use index::{FolderIndex, Growth};
 pub(crate) use survey::find_after_crash;
@@ -45,6 +47,8 @@ use crate::folder::{FilePlace, Folder};
 pub struct Catalogue {
     folders: Arc<RwLock<Vec<Arc<FolderIndex>>>>,
     holders: Arc<Holders>,
+    /// The storage that has the copies of files.
+    copies: Arc<RwLock<Option<Arc<dyn Copies>>>>,
 }
 
 /// Reason why a catalogue does not answer.
@@ -103,8 +107,10 @@ impl Catalogue {
     /// # Errors
     /// Returns [`CatalogueError`] if the folder cannot be read, or the index cannot be written.
     pub fn repair(folder: &Folder) -> Result<Findings, CatalogueError> {
+        // An index that is damaged is not asked: what is on the disk is then copied again.
+        let before = FolderIndex::open_for_reading(folder.path()).and_then(|it| it.copied());
         let index = FolderIndex::made_anew(folder.path())?;
-        repair::repair(&index)
+        repair::repair(&index, before.unwrap_or_default())
     }
 
     /// Adds a folder that another process may write to, for reading alone.
@@ -191,9 +197,18 @@ impl Catalogue {
     }
 
     /// Keeps `file` from deletion until the answer is dropped. Returns `None` if the file is gone
-    /// already.
+    /// already, and has no copy.
     pub fn hold(&self, file: &RecordedFile) -> Option<HeldFile> {
-        self.holders.hold(&file.path)
+        let copies = self.copies.read().unwrap_or_else(PoisonError::into_inner);
+        let copies = copies.clone().filter(|_| file.copy.exists());
+        let copy = copies
+            .zip(self.key_of_copy(&file.path))
+            .map(|(copies, key)| HeldCopy {
+                copies,
+                key,
+                bytes: file.bytes,
+            });
+        self.holders.hold(&file.path, copy)
     }
 
     /// Keeps the file of a stream at `path` from deletion until the answer is dropped. Returns `None` if there
@@ -211,8 +226,8 @@ impl Catalogue {
                 continue;
             };
             let place = FilePlace::parse(below);
-            if place.is_some_and(|it| it.stream == *stream) && folder.knows(below)? {
-                return Ok(self.holders.hold(path));
+            if place.is_some_and(|it| it.stream == *stream) {
+                return Ok(folder.file_at(below)?.and_then(|it| self.hold(&it)));
             }
         }
         Ok(None)

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::CatalogueError;
 use super::file::{FileState, RecordedFile};
-use super::index::FolderIndex;
+use super::index::{FolderIndex, Growth};
 use super::survey::{Found, apart, finish, look, stream_of_marks};
 
 /// Largest difference of durations that is no difference.
@@ -22,6 +22,8 @@ pub struct Findings {
     pub files: usize,
     /// Number of files that are written at the moment, or were when the server ended.
     pub open: usize,
+    /// Number of files of which only the copy in object storage is left.
+    pub remote: usize,
     /// The faults, one sentence each, for people.
     pub problems: Vec<String>,
 }
@@ -69,12 +71,13 @@ pub fn check(folder: &Path) -> Result<Findings, CatalogueError> {
     }
     for row in rows.values() {
         let below = row.path.strip_prefix(folder).unwrap_or(&row.path);
-        if row.is_closed
+        let is_gone = row.is_closed
             && found
                 .files
                 .binary_search_by(|it| it.as_path().cmp(below))
-                .is_err()
-        {
+                .is_err();
+        findings.remote += usize::from(is_gone && row.copy.exists());
+        if is_gone && !row.copy.exists() {
             let shown = row.path.display();
             findings
                 .problems
@@ -84,12 +87,15 @@ pub fn check(folder: &Path) -> Result<Findings, CatalogueError> {
     Ok(findings)
 }
 
-/// Makes the index of a folder anew from its files, and finishes those without an end. Needs the folder's
-/// lock.
+/// Makes the index of a folder anew from its files, and from the rows of those that were `copied`, and
+/// finishes files without an end. Needs the folder's lock.
 ///
 /// # Errors
 /// Returns [`CatalogueError`] if the folder cannot be read, or the index cannot be written.
-pub(crate) fn repair(index: &FolderIndex) -> Result<Findings, CatalogueError> {
+pub(crate) fn repair(
+    index: &FolderIndex,
+    copied: Vec<RecordedFile>,
+) -> Result<Findings, CatalogueError> {
     let folder = index.folder();
     let found = Found::below(folder)?;
     let mut findings = Findings {
@@ -126,6 +132,29 @@ pub(crate) fn repair(index: &FolderIndex) -> Result<Findings, CatalogueError> {
             }
             Ok(())
         })?;
+    }
+    for file in copied {
+        let path = file.path.strip_prefix(folder).unwrap_or(&file.path);
+        if found
+            .files
+            .binary_search_by(|it| it.as_path().cmp(path))
+            .is_ok()
+        {
+            index.note_copied(path)?;
+            continue;
+        }
+        let growth = Growth {
+            duration: file.duration,
+            bytes: file.bytes,
+        };
+        index.put(
+            path,
+            &file.header(),
+            &file.tracks,
+            growth,
+            FileState::Remote,
+        )?;
+        findings.remote += 1;
     }
     for path in &found.marks {
         if let Some(stream) = stream_of_marks(path) {

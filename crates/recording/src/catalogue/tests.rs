@@ -290,3 +290,124 @@ mod soak {
         );
     }
 }
+
+/// The storage of a test: what it has.
+#[derive(Debug)]
+struct Stored(Vec<u8>);
+
+impl Copies for Stored {
+    fn read_at(&self, key: &str, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        assert!(key.starts_with("cam/2026-11-30/"), "{key}");
+        let rest = &self.0[offset as usize..];
+        // A storage may give less than is asked for.
+        let length = rest.len().min(buffer.len()).min(7);
+        buffer[..length].copy_from_slice(&rest[..length]);
+        Ok(length)
+    }
+}
+
+#[test]
+fn files_are_copied_oldest_first_and_read_from_the_copy_when_they_are_gone() {
+    let scene = Scene::new();
+    for start in [600, 0, 1200] {
+        scene.closed(&Scene::header("cam", 1, 0, start, Beginning::Start), 600);
+    }
+    scene.closed(&Scene::header("other", 1, 0, 0, Beginning::Start), 600);
+    scene.begin(&Scene::header("cam", 1, 3, 1800, Beginning::Length));
+    let wanted = |name: &StreamName| name.as_str() == "cam";
+    let waiting = || scene.catalogue.copies_waiting(&wanted).expect("an index");
+    let expected = CopiesWaiting {
+        files: 3,
+        bytes: 3000,
+        oldest: Some(at(0)),
+        refused: 0,
+    };
+    assert_eq!(waiting(), expected, "what grows does not wait");
+    let next = || scene.catalogue.next_to_copy(&wanted).expect("an index");
+    let first = next().expect("a file");
+    assert_eq!(first.start, at(0));
+    // It cannot be read, so that others go first, and after five times it is left.
+    for expected in [600, 600] {
+        scene
+            .catalogue
+            .note_not_copied(&first.path)
+            .expect("an index");
+        assert_eq!(next().expect("a file").start, at(expected));
+    }
+    for start in [600, 1200] {
+        let file = next().expect("a file");
+        assert_eq!(file.start, at(start));
+        scene.catalogue.note_copied(&file.path).expect("an index");
+    }
+    for _ in 0..3 {
+        let file = next().expect("it is tried again");
+        scene
+            .catalogue
+            .note_not_copied(&file.path)
+            .expect("an index");
+    }
+    assert_eq!(next(), None);
+    assert_eq!((waiting().files, waiting().refused), (0, 1));
+    let files = scene.catalogue.files(&name("cam"), range(0, 5000));
+    let copies: Vec<_> = files.expect("files").iter().map(|it| it.copy).collect();
+    let (refused, confirmed) = (CopyState::Refused, CopyState::Confirmed);
+    assert_eq!(copies, [refused, confirmed, confirmed, CopyState::None]);
+    let is_alone = |it: &RecordedFile| it.copy == CopyState::Alone;
+    let files = scene.catalogue.files(&name("cam"), range(0, 5000));
+    let files = files.expect("files");
+    let below = files[1]
+        .path
+        .strip_prefix(scene.index.folder())
+        .expect("below");
+    assert!(scene.index.leave_copy(below).expect("an index"));
+    let files = scene
+        .catalogue
+        .files(&name("cam"), range(0, 5000))
+        .expect("files");
+    assert!(is_alone(&files[1]));
+    assert!(scene.catalogue.hold(&files[1]).is_none(), "no storage");
+    let content: Vec<u8> = (0..1000).map(|it| it as u8).collect();
+    scene
+        .catalogue
+        .set_copies(Some(Arc::new(Stored(content.clone()))));
+    let held = scene.catalogue.hold(&files[1]).expect("a copy");
+    let open = held.open().expect("a copy");
+    let mut read = [0; 100];
+    open.read_exact_at(&mut read, 850).expect("within the copy");
+    assert!(held.is_copy() && read == content[850..950]);
+    let beyond = open.read_exact_at(&mut read, 950).expect_err("its end");
+    assert_eq!(beyond.kind(), io::ErrorKind::UnexpectedEof);
+    assert_eq!(
+        scene.index.bytes().expect("an index"),
+        3000,
+        "without the copy alone"
+    );
+}
+
+#[test]
+fn a_new_index_knows_the_copies_of_the_old_one() {
+    let scene = Scene::new();
+    scene.closed(&Scene::header("cam", 1, 0, 0, Beginning::Start), 600);
+    scene.closed(&Scene::header("cam", 1, 1, 600, Beginning::Length), 600);
+    let first = scene.catalogue.next_to_copy(&|_| true).expect("an index");
+    let first = first.expect("a file");
+    scene.catalogue.note_copied(&first.path).expect("an index");
+    let findings = Catalogue::repair(&scene._folder).expect("a folder");
+    assert_eq!((findings.files, findings.remote), (0, 1));
+    let catalogue = Catalogue::default();
+    catalogue.add(&scene._folder).expect("an index");
+    let files = catalogue
+        .files(&name("cam"), range(0, 5000))
+        .expect("files");
+    let alone = RecordedFile {
+        copy: CopyState::Alone,
+        ..first
+    };
+    assert_eq!(
+        files,
+        [alone],
+        "the one that was lost before it had a copy is not there"
+    );
+    let findings = check(scene.index.folder()).expect("an index");
+    assert_eq!((findings.problems.len(), findings.remote), (0, 1));
+}

@@ -10,6 +10,7 @@
 //!
 //! No component of a stream's name begins with a dot, so no stream has the folder of ours.
 
+mod emptied;
 mod identity;
 mod layout;
 
@@ -17,6 +18,7 @@ use std::fs::{File, TryLockError};
 use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
+pub(crate) use emptied::remove_empty_folders;
 pub use identity::FolderId;
 pub(crate) use layout::{FilePlace, MARKS_FILE, STAGES_FILE, day_folder};
 

@@ -266,6 +266,7 @@ impl Recorders {
         DeletedSum {
             files: deleted.files.get(),
             bytes: deleted.bytes.get(),
+            uncopied_files: deleted.uncopied_files.get(),
         }
     }
 

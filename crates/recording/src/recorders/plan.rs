@@ -68,6 +68,10 @@ pub struct Keep {
     pub age: Option<Duration>,
     /// Age at which a file with something of a mark is deleted, if that is later.
     pub marked_age: Option<Duration>,
+    /// Whether a file stays until it has a copy in object storage, while there is space.
+    pub is_copied: bool,
+    /// Age at which a copy is deleted whose file is gone; `None` for no age.
+    pub copy_age: Option<Duration>,
 }
 
 impl Plan {

@@ -92,6 +92,8 @@ pub struct DeletedSum {
     pub files: u64,
     /// Size of the files.
     pub bytes: u64,
+    /// Number of files that should have been copied before, and were not.
+    pub uncopied_files: u64,
 }
 
 /// An event of recordings.

@@ -2,7 +2,8 @@
 //! folder or its disk is full.
 //!
 //! A file that has something of a mark is kept as long as marked ones are, and for ever if the mark says
-//! so. A file that somebody reads is left for the next time.
+//! so. A file that somebody reads is left for the next time. A file whose stream is copied stays until it
+//! has its copy, however old it is; where space is needed, such files go when no others are left.
 
 mod thread;
 
@@ -13,9 +14,11 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use glassline_hub::StreamName;
 
-use crate::catalogue::{Catalogue, CatalogueError, FolderIndex, RecordedFile, TimeRange};
+use crate::catalogue::{
+    Catalogue, CatalogueError, CopyState, FolderIndex, RecordedFile, TimeRange,
+};
 use crate::disk::{Disk, SystemDisk};
-use crate::folder::{MARKS_FILE, STAGES_FILE};
+use crate::folder::remove_empty_folders;
 use crate::recorders::{FolderPlan, Keep, Plan};
 pub(crate) use thread::RetentionThread;
 
@@ -24,6 +27,9 @@ const TOGETHER: usize = 200;
 
 /// Most files of one step of a round, so that a disk has time for other work.
 const ROUND_MAX: usize = 500;
+
+/// Files without their copy behind which none is looked for that has one: the oldest are copied first.
+const UNCOPIED_MAX: usize = 5_000;
 
 /// A file that was deleted.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,6 +40,8 @@ pub struct Deleted {
     pub bytes: u64,
     /// Reason: `age`, `size` or `free_space`.
     pub reason: &'static str,
+    /// Whether the file should have been copied before, and was not.
+    pub is_uncopied: bool,
 }
 
 /// Deletes what is not to be kept.
@@ -75,6 +83,43 @@ impl Retention {
             round.run(&mut deleted)?;
         }
         Ok(deleted)
+    }
+
+    /// Returns files of which only the copy is left, and whose copy `plan` does not keep at `now` either.
+    /// There may be more of them.
+    ///
+    /// # Errors
+    /// Returns [`CatalogueError`] if an index fails.
+    pub fn expired_copies(
+        &self,
+        plan: &Plan,
+        now: SystemTime,
+    ) -> Result<Vec<RecordedFile>, CatalogueError> {
+        let mut expired = Vec::new();
+        for folder in &plan.folders {
+            let Some(index) = self.catalogue.folder(&folder.path) else {
+                continue;
+            };
+            let round = Round {
+                retention: self,
+                index: &index,
+                plan,
+                folder,
+                now,
+            };
+            for stream in index.stream_names()? {
+                let age = round.keep_of(&stream).copy_age;
+                let Some(before) = age.and_then(|it| now.checked_sub(it)) else {
+                    continue;
+                };
+                for file in index.older_copies(&stream, before, ROUND_MAX)? {
+                    if round.verdict(&file, age)? == Verdict::TooOld {
+                        expired.push(file);
+                    }
+                }
+            }
+        }
+        Ok(expired)
     }
 }
 
@@ -143,7 +188,8 @@ impl Round<'_> {
                 continue;
             };
             for file in self.index.older(&stream, before, ROUND_MAX)? {
-                if self.verdict(&file)? == Verdict::TooOld {
+                let is_too_old = self.verdict(&file, keep.age)? == Verdict::TooOld;
+                if is_too_old && !self.waits_for_copy(&file) {
                     self.delete(&file, "age", deleted)?;
                 }
             }
@@ -151,32 +197,38 @@ impl Round<'_> {
         Ok(())
     }
 
-    /// Deletes the oldest files of all streams until there is space: first those without a mark.
+    /// Deletes the oldest files of all streams until there is space: first those without a mark that
+    /// need no copy or have one.
     fn delete_oldest(
         &self,
         excess: &mut Excess,
         deleted: &mut Vec<Deleted>,
     ) -> Result<(), CatalogueError> {
-        let mut kept_by_marks = Vec::new();
+        let mut spared = Vec::new();
+        let mut uncopied = 0;
         let mut after = UNIX_EPOCH;
-        while excess.reason().is_some() && deleted.len() < ROUND_MAX {
+        while excess.reason().is_some() && deleted.len() < ROUND_MAX && uncopied < UNCOPIED_MAX {
             let files = self.index.oldest(after, TOGETHER)?;
             let Some(last) = files.last() else {
                 break;
             };
             after = last.start;
             for file in files {
-                match self.verdict(&file)? {
+                let verdict = self.verdict(&file, self.keep_of(&file.stream).age)?;
+                let is_uncopied = self.waits_for_copy(&file);
+                uncopied += usize::from(is_uncopied);
+                match verdict {
                     Verdict::ForEver => {}
-                    Verdict::Marked => kept_by_marks.push(file),
-                    Verdict::TooOld | Verdict::WhileSpace => {
+                    Verdict::TooOld | Verdict::WhileSpace if !is_uncopied => {
                         self.delete_for(&file, excess, deleted)?;
                     }
+                    _ => spared.push((is_uncopied, verdict == Verdict::Marked, file)),
                 }
             }
         }
-        // Only marked files are left: a disk that is full would record nothing at all.
-        for file in kept_by_marks {
+        // Nothing else is left, and a disk that is full would record nothing at all.
+        spared.sort_by_key(|(is_uncopied, is_marked, _)| (*is_uncopied, *is_marked));
+        for (_, _, file) in spared {
             self.delete_for(&file, excess, deleted)?;
         }
         Ok(())
@@ -199,8 +251,13 @@ impl Round<'_> {
         Ok(())
     }
 
-    fn verdict(&self, file: &RecordedFile) -> Result<Verdict, CatalogueError> {
-        let keep = self.keep_of(&file.stream);
+    /// Returns whether a file is to be kept that is kept for `keep_age` without a mark.
+    fn verdict(
+        &self,
+        file: &RecordedFile,
+        keep_age: Option<Duration>,
+    ) -> Result<Verdict, CatalogueError> {
+        let marked_age = self.keep_of(&file.stream).marked_age;
         let mut marks = Vec::new();
         let range = TimeRange {
             from: file.start,
@@ -216,11 +273,16 @@ impl Round<'_> {
             .unwrap_or(Duration::ZERO);
         let is_older = |limit: Option<Duration>| limit.is_some_and(|it| age > it);
         Ok(match marks.is_empty() {
-            true if is_older(keep.age) => Verdict::TooOld,
+            true if is_older(keep_age) => Verdict::TooOld,
             true => Verdict::WhileSpace,
-            false if is_older(keep.age) && is_older(keep.marked_age) => Verdict::TooOld,
+            false if is_older(keep_age) && is_older(marked_age) => Verdict::TooOld,
             false => Verdict::Marked,
         })
+    }
+
+    /// Returns whether a file is to be copied before it may go.
+    fn waits_for_copy(&self, file: &RecordedFile) -> bool {
+        file.copy == CopyState::None && self.keep_of(&file.stream).is_copied
     }
 
     /// Returns how long the files of a stream are kept: those of one that is not recorded any more, as
@@ -254,39 +316,17 @@ impl Round<'_> {
             }
         }
         let below = file.path.strip_prefix(&self.folder.path);
-        self.index.forget(below.unwrap_or(&file.path))?;
-        self.remove_empty_folders(&file.path);
+        let below = below.unwrap_or(&file.path);
+        let has_copy = self.index.leave_copy(below)?;
+        // Marks outlive the file, as its copy does.
+        remove_empty_folders(&self.folder.path, &file.path, !has_copy);
         deleted.push(Deleted {
             path: file.path.clone(),
             bytes: file.bytes,
             reason,
+            is_uncopied: !has_copy && self.waits_for_copy(file),
         });
         Ok(true)
-    }
-
-    /// Removes the folders above a deleted file that have nothing any more.
-    fn remove_empty_folders(&self, file: &Path) {
-        let above = file.ancestors().skip(1);
-        for folder in above.take_while(|it| *it != self.folder.path) {
-            remove_lone_notes(folder);
-            // Fails for the first one that has something.
-            if std::fs::remove_dir(folder).is_err() {
-                return;
-            }
-        }
-    }
-}
-
-/// Removes the marks and the delays of a day of which nothing else is left.
-fn remove_lone_notes(day: &Path) {
-    let entries = std::fs::read_dir(day).into_iter().flatten();
-    let entries: Vec<_> = entries.take(3).filter_map(Result::ok).collect();
-    let is_note = |it: &std::ffi::OsStr| it == MARKS_FILE || it == STAGES_FILE;
-    if entries.iter().all(|it| is_note(&it.file_name())) {
-        for note in entries {
-            // What stays is removed with the next file.
-            let _ = std::fs::remove_file(note.path());
-        }
     }
 }
 

@@ -72,12 +72,17 @@ impl Scene {
     }
 
     fn plan(&self, age_h: Option<u64>, marked_h: Option<u64>, bytes_max: Option<u64>) -> Plan {
-        let path = self.scratch.path().to_owned();
         let hours = |it: u64| Duration::from_secs(it * HOUR);
         let keep = Keep {
             age: age_h.map(hours),
             marked_age: marked_h.map(hours),
+            ..Keep::default()
         };
+        self.plan_of(keep, bytes_max)
+    }
+
+    fn plan_of(&self, keep: Keep, bytes_max: Option<u64>) -> Plan {
+        let path = self.scratch.path().to_owned();
         let of_stream = StreamPlan {
             folder: path.clone(),
             is_automatic: true,
@@ -104,10 +109,22 @@ impl Scene {
             to: at(1000 * HOUR),
         };
         let files = self.catalogue.files(&name(stream), all).expect("an index");
-        assert!(files.iter().all(|it| it.path.exists()));
+        let is_remote = |it: &RecordedFile| it.copy == CopyState::Alone;
+        assert!(files.iter().all(|it| it.path.exists() != is_remote(it)));
+        let files = files.into_iter().filter(|it| !is_remote(it));
         let hour =
             |it: &RecordedFile| it.start.duration_since(at(0)).expect("later").as_secs() / HOUR;
-        files.iter().map(hour).collect()
+        files.map(|it| hour(&it)).collect()
+    }
+
+    /// Notes that the files of the stream up to an hour have copies.
+    fn copy(&self, stream: &str, hours: u64) {
+        for _ in 0..hours {
+            let of_stream = |it: &StreamName| it.as_str() == stream;
+            let next = self.catalogue.next_to_copy(&of_stream);
+            let next = next.expect("an index").expect("a file");
+            self.catalogue.note_copied(&next.path).expect("an index");
+        }
     }
 
     fn mark(&self, stream: &str, hour: u64, is_for_ever: bool) {
@@ -209,4 +226,100 @@ fn a_disk_with_too_little_space_loses_its_oldest_files() {
     assert_eq!(scene.left("cam"), [2, 3, 4]);
     FREE.store(9_000, Ordering::Relaxed);
     assert!(scene.round(&plan, 5).is_empty());
+}
+
+/// Returns how long a stream is kept that is copied.
+fn copied(age_h: Option<u64>, copy_h: Option<u64>) -> Keep {
+    let hours = |it: u64| Duration::from_secs(it * HOUR);
+    Keep {
+        age: age_h.map(hours),
+        is_copied: true,
+        copy_age: copy_h.map(hours),
+        ..Keep::default()
+    }
+}
+
+#[test]
+fn a_file_stays_however_old_until_it_has_its_copy() {
+    let scene = Scene::new();
+    scene.fill("cam", 5);
+    scene.copy("cam", 2);
+    let plan = scene.plan_of(copied(Some(1), None), None);
+    let deleted = scene.round(&plan, 1000);
+    assert!(
+        deleted
+            .iter()
+            .all(|it| it.reason == "age" && !it.is_uncopied)
+    );
+    assert_eq!(scene.left("cam"), [2, 3, 4]);
+    assert!(scene.round(&plan, 1000).is_empty());
+    scene.copy("cam", 1);
+    scene.round(&plan, 1000);
+    assert_eq!(scene.left("cam"), [3, 4]);
+    let all = TimeRange {
+        from: at(0),
+        to: at(1000 * HOUR),
+    };
+    let files = scene.catalogue.files(&name("cam"), all).expect("an index");
+    assert_eq!(files.len(), 5, "copies are found");
+    assert!(scene.catalogue.hold(&files[0]).is_none(), "no storage");
+}
+
+#[test]
+fn a_full_disk_loses_its_oldest_files_without_copy_when_no_others_are_left() {
+    let scene = Scene::new();
+    scene.fill("cam", 4);
+    scene.fill("yard", 4);
+    scene.copy("yard", 4);
+    scene.mark("yard", 3, false);
+    let plan = |most| scene.plan_of(copied(None, None), Some(most));
+    assert!(
+        scene
+            .round(&plan(5_000), 5)
+            .iter()
+            .all(|it| !it.is_uncopied)
+    );
+    assert_eq!(scene.left("yard"), [3]);
+    assert_eq!(
+        scene.left("cam"),
+        [0, 1, 2, 3],
+        "what has a copy goes first"
+    );
+    assert!(
+        scene
+            .round(&plan(4_000), 5)
+            .iter()
+            .all(|it| !it.is_uncopied)
+    );
+    assert_eq!(scene.left("yard"), [0u64; 0], "a mark is kept in the copy");
+    let deleted = scene.round(&plan(3_000), 5);
+    assert!(deleted.len() == 1 && deleted[0].is_uncopied, "{deleted:?}");
+    assert_eq!(scene.left("cam"), [1, 2, 3], "recording goes on");
+}
+
+#[test]
+fn copies_go_by_their_own_age_and_marked_ones_stay() {
+    let scene = Scene::new();
+    scene.fill("cam", 6);
+    scene.copy("cam", 5);
+    scene.mark("cam", 1, true);
+    let plan = scene.plan_of(copied(Some(1), Some(100)), None);
+    scene.round(&plan, 50);
+    let expired = |hour| {
+        let expired = scene.retention.expired_copies(&plan, at(hour * HOUR));
+        expired
+            .expect("an index")
+            .into_iter()
+            .map(|it| it.path)
+            .collect::<Vec<_>>()
+    };
+    assert!(expired(50).is_empty());
+    assert_eq!(expired(103).len(), 1);
+    scene.mark("cam", 2, true);
+    let all = expired(1000);
+    assert_eq!(all.len(), 3, "two are marked, and one has no copy");
+    for path in &all {
+        scene.catalogue.forget_copy(path).expect("an index");
+    }
+    assert!(expired(1000).is_empty());
 }

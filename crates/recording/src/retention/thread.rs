@@ -41,6 +41,8 @@ struct Wanted {
 pub(crate) struct DeletedCounters {
     pub(crate) files: Counter,
     pub(crate) bytes: Counter,
+    /// Files that should have been copied before, and were not.
+    pub(crate) uncopied_files: Counter,
 }
 
 impl RetentionThread {
@@ -119,6 +121,14 @@ impl Shared {
                 let bytes = deleted.iter().map(|it| it.bytes).sum::<u64>();
                 self.deleted.files.add(deleted.len() as u64);
                 self.deleted.bytes.add(bytes);
+                let uncopied = deleted.iter().filter(|it| it.is_uncopied).count();
+                self.deleted.uncopied_files.add(uncopied as u64);
+                if uncopied > 0 {
+                    tracing::warn!(
+                        uncopied,
+                        "recordings were deleted before they had a copy, because space was needed"
+                    );
+                }
                 if let Some(first) = deleted.first() {
                     let (files, reason) = (deleted.len(), first.reason);
                     tracing::info!(files, bytes, reason, "recordings were deleted");

@@ -12,7 +12,7 @@ use glassline_rooms as rooms;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Config, parts};
+use super::{Config, RemoteCopy, parts};
 
 /// Streams that are written to disk as MP4 files, and for how long they are kept.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -47,6 +47,9 @@ pub struct Recordings {
     pub max_gib: Option<u64>,
     /// GiB of the disk that stay free: the oldest files go.
     pub free_gib: u64,
+    /// Bucket of S3-compatible storage that gets a copy of each finished file; null for none. A file
+    /// then stays until its copy is confirmed; where space is needed, such files go last.
+    pub copy: Option<RemoteCopy>,
 }
 
 /// A rule for streams that are recorded whenever they have a source.
@@ -108,16 +111,18 @@ impl Default for Recordings {
             keep_marked_days: None,
             max_gib: None,
             free_gib: 5,
+            copy: None,
         }
     }
 }
 
 impl Recordings {
-    /// Returns every folder that is named.
+    /// Returns every folder and file that is named.
     pub(super) fn paths_mut(&mut self) -> impl Iterator<Item = &mut PathBuf> {
         let of_rules = self.record.iter_mut();
         let of_rules = of_rules.filter_map(|it| it.folder.as_mut());
-        self.folder.iter_mut().chain(of_rules)
+        let roots = self.copy.iter_mut().filter_map(|it| it.roots.as_mut());
+        self.folder.iter_mut().chain(of_rules).chain(roots)
     }
 
     /// Returns what is recorded, and how. `fetched` are the sources of the configuration that run for a
@@ -161,6 +166,7 @@ impl Recordings {
         let folder = rule.and_then(|it| it.folder.as_ref());
         let keep_days = rule.and_then(|it| it.keep_days).or(self.keep_days);
         let marked = rule.and_then(|it| it.keep_marked_days);
+        let copy = self.copy.as_ref().filter(|it| it.fits(name));
         Some(StreamPlan {
             folder: folder.or(self.folder.as_ref())?.clone(),
             is_automatic: rule.is_some(),
@@ -170,6 +176,8 @@ impl Recordings {
             keep: Keep {
                 age: keep_days.map(days),
                 marked_age: marked.or(self.keep_marked_days).map(days),
+                is_copied: copy.is_some(),
+                copy_age: copy.and_then(|it| it.keep_days).map(days),
             },
         })
     }
@@ -241,6 +249,31 @@ mod tests {
             of(&read("record: [{streams: ['*']}]"), "gate").is_none(),
             "no folder"
         );
+    }
+
+    #[test]
+    fn streams_are_copied_by_their_names_and_a_bucket_has_a_name() {
+        let copy = |more: &str| {
+            format!(
+                "folder: /a\ncopy: {{endpoint: 'https://s3.example', access_key: a, secret_key: b, {more}}}"
+            )
+        };
+        let recordings = read(&copy(
+            "bucket: footage, streams: ['site/**'], keep_days: 30",
+        ));
+        let keep = |name| of(&recordings, name).expect("a folder").keep;
+        assert!(keep("site/yard").is_copied && !keep("gate").is_copied);
+        assert_eq!(
+            (keep("site/yard").copy_age, keep("gate").copy_age),
+            (Some(days(30)), None)
+        );
+        let all = read(&copy("bucket: footage"));
+        assert!(of(&all, "gate").expect("a folder").keep.is_copied);
+        let wrong = serde_saphyr::from_str::<Recordings>(&copy("bucket: s3://footage"));
+        let wrong = wrong.expect_err("no name").to_string();
+        assert!(wrong.contains("3 to 63"), "{wrong}");
+        let shown = format!("{recordings:?}");
+        assert!(!shown.contains("secret_key: \"b"), "{shown}");
     }
 
     #[test]

@@ -1,15 +1,13 @@
 //! Bodies that are put together of parts of files, without a copy in memory.
 
-use std::fs::File;
 use std::io;
 use std::ops::Range;
-use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use glassline_cmaf::ReadAt;
-use glassline_recording::HeldFile;
+use glassline_recording::{HeldFile, OpenRecording};
 
 use super::others::DistantFile;
 
@@ -39,10 +37,10 @@ impl Footage {
     pub(super) fn open(&self) -> io::Result<OpenFootage> {
         let source = match &*self.0 {
             Place::Here(held) => {
-                let file = File::open(held.path());
-                OpenSource::File(file.map_err(|error| self.named(&error))?)
+                let open = held.open();
+                OpenSource::Here(open.map_err(|error| self.named(&error))?)
             }
-            Place::There(distant) => OpenSource::Distant(distant.clone()),
+            Place::There(distant) => OpenSource::There(distant.clone()),
         };
         Ok(OpenFootage {
             footage: self.clone(),
@@ -73,8 +71,8 @@ pub(crate) struct OpenFootage {
 /// The source of a file's bytes.
 #[derive(Debug)]
 enum OpenSource {
-    File(File),
-    Distant(DistantFile),
+    Here(OpenRecording),
+    There(DistantFile),
 }
 
 impl OpenFootage {
@@ -98,15 +96,15 @@ impl OpenFootage {
 impl ReadAt for OpenFootage {
     fn byte_count(&self) -> io::Result<u64> {
         match &self.source {
-            OpenSource::File(file) => file.byte_count(),
-            OpenSource::Distant(distant) => Ok(distant.bytes),
+            OpenSource::Here(recording) => recording.byte_count(),
+            OpenSource::There(distant) => Ok(distant.bytes),
         }
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
         match &self.source {
-            OpenSource::File(file) => FileExt::read_at(file, buffer, offset),
-            OpenSource::Distant(distant) => distant.read_at(offset, buffer),
+            OpenSource::Here(recording) => recording.read_at(offset, buffer),
+            OpenSource::There(distant) => distant.read_at(offset, buffer),
         }
     }
 }
@@ -231,6 +229,14 @@ impl Assembly {
     pub(super) fn push(&mut self, piece: Piece) {
         let end = self.length() + piece.length();
         self.pieces.push((end, piece));
+    }
+
+    /// Returns whether some of the bytes are read from copies in object storage.
+    pub(super) fn has_copies(&self) -> bool {
+        self.pieces.iter().any(|(_, piece)| match piece {
+            Piece::Bytes(_) => false,
+            Piece::Slice { of, .. } | Piece::Fragment { of, .. } => of.0.is_copy(),
+        })
     }
 
     /// Returns the number of bytes.

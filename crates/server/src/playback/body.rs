@@ -19,7 +19,7 @@ const CHUNK_BYTES: u64 = 256 << 10;
 pub(crate) struct Body {
     assembly: Arc<Assembly>,
     left: Range<u64>,
-    disk: BlockingPool,
+    pool: BlockingPool,
     place: FairPlace<SourcePrefix>,
     bytes: Arc<Counter>,
 }
@@ -37,10 +37,14 @@ impl Playback {
     ) -> Result<Body, NoFootage> {
         let place = self.places.admit(&client).ok_or(NoFootage::Crowded)?;
         self.bodies.add(1);
+        let pool = match assembly.has_copies() {
+            true => &self.copies,
+            false => &self.disk,
+        };
         Ok(Body {
+            pool: pool.clone(),
             assembly: Arc::new(assembly),
             left: part,
-            disk: self.disk.clone(),
             place,
             bytes: Arc::clone(&self.bytes),
         })
@@ -76,7 +80,7 @@ impl Body {
 
     async fn next(&self) -> io::Result<Bytes> {
         let (assembly, left) = (Arc::clone(&self.assembly), self.left.clone());
-        let reading = self.disk.run(move || assembly.read(&left, CHUNK_BYTES));
+        let reading = self.pool.run(move || assembly.read(&left, CHUNK_BYTES));
         let read = reading.await.map_err(io::Error::other)??;
         Ok(read.into())
     }

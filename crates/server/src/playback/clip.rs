@@ -47,7 +47,7 @@ impl Playback {
     ) -> Result<Clip, NoFootage> {
         let Listed { items, missing } = self.stretches(&of, wanted.range()).await?;
         let shelf = self.shelf(&of);
-        let making = self.disk.run(move || match form {
+        let making = self.pool_of(&items).run(move || match form {
             ClipForm::Fragments => {
                 let plan = Plan::of(&shelf, &items, &wanted)?;
                 Ok(Clip {

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use futures_util::future::join_all;
 use glassline_hub::StreamName;
 use glassline_recording::{
-    Beginning, Catalogue, CatalogueError, Mark, NewMark, RecordedFile, RecordedTrack, StageMinute,
+    Beginning, Catalogue, CatalogueError, CopyState, Mark, NewMark, RecordedFile, RecordedTrack, StageMinute,
     TimeRange,
 };
 use serde::{Deserialize, Serialize};
@@ -328,6 +328,8 @@ impl WrittenFile {
             tracks: self.tracks,
             beginning: self.beginning,
             is_closed: self.is_closed,
+            // The other server reads its copies itself.
+            copy: CopyState::None,
         }
     }
 }

@@ -7,6 +7,8 @@
 //! ```
 //!
 //! In a cluster, the catalogues are those of all servers, and a file of another one is read over the network.
+//! A file that is gone and has a copy in object storage is read from there, in the same way.
+//!
 //! Files are read by threads that may block, a chunk at a time, so that a body of any length takes the
 //! memory of one chunk and of its list of fragments. A reader has a place, of which each address has a
 //! share; a file that somebody reads is not deleted. What waits for a disk cannot be canceled, and keeps its
@@ -30,7 +32,7 @@ use std::time::{Duration, SystemTime};
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use glassline_hub::StreamName;
-use glassline_recording::{Catalogue, CatalogueError, Mark, TimeRange};
+use glassline_recording::{Catalogue, CatalogueError, CopyState, Mark, TimeRange};
 use glassline_runtime::{BlockingPool, Counter, FairPlaces, SourcePrefix};
 use glassline_transcode::NoStill;
 
@@ -62,6 +64,8 @@ pub(crate) struct Playback {
     disk: BlockingPool,
     /// Threads that answer other servers: those above may all wait for other servers.
     of_others: BlockingPool,
+    /// Reads of copies in object storage, which must not keep readers of the disk waiting.
+    copies: BlockingPool,
     places: FairPlaces<SourcePrefix>,
     thumbnails: thumbnail::Thumbnails,
     growing: Arc<GrowingFiles>,
@@ -128,6 +132,7 @@ impl Default for Playback {
         Self {
             disk: BlockingPool::new(READS),
             of_others: BlockingPool::new(READS),
+            copies: BlockingPool::new(READS),
             places: FairPlaces::new(BODIES_MAX, BODIES_PER_ADDRESS),
             thumbnails: thumbnail::Thumbnails::default(),
             growing: Arc::default(),
@@ -152,6 +157,15 @@ impl Playback {
             items: stretch::of_files(found.files, of.layer.as_deref(), range),
             missing: found.missing,
         })
+    }
+
+    /// Returns the threads that may read the files of `stretches`.
+    fn pool_of(&self, stretches: &[Stretch]) -> &BlockingPool {
+        let mut files = stretches.iter().flat_map(|it| &it.files);
+        match files.any(|it| it.file.copy == CopyState::Alone) {
+            true => &self.copies,
+            false => &self.disk,
+        }
     }
 
     /// Returns the marks of a stream within `range`.

@@ -111,7 +111,7 @@ impl Question {
                 let Some(held) = catalogue.hold_at(stream, &file)? else {
                     return Ok(Bytes::new());
                 };
-                let open = std::fs::File::open(held.path());
+                let open = held.open();
                 let open = open.map_err(|error| unreadable(&file, &error))?;
                 let opened = RecordedFile::open(open).map_err(|error| unreadable(&file, &error))?;
                 let mut out = Vec::new();
@@ -123,12 +123,11 @@ impl Question {
                 offset,
                 bytes,
             } => {
-                use std::os::unix::fs::FileExt as _;
                 let held = catalogue.hold_at(stream, &file)?;
                 let held = held.ok_or(NoFootage::Nothing)?;
                 let mut out = vec![0; bytes.min(BYTES_MAX) as usize];
-                let open = std::fs::File::open(held.path());
-                let read = open.and_then(|open| open.read_at(&mut out, offset));
+                let open = held.open();
+                let read = open.and_then(|open| open.read_at(offset, &mut out));
                 out.truncate(read.map_err(|error| unreadable(&file, &error))?);
                 Ok(out.into())
             }

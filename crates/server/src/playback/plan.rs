@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use glassline_cmaf::{FragmentEntry, Header, ReadError, RecordedFile};
-use glassline_recording::TimeRange;
+use glassline_recording::{CopyState, TimeRange};
 
 use super::NoFootage;
 use super::assembly::{Assembly, Footage, OpenFootage, Piece, Shift};
@@ -21,6 +21,10 @@ use super::stretch::Stretch;
 
 /// Largest jump between two fragments that is no gap.
 const JITTER: Duration = Duration::from_millis(500);
+
+/// The reason why a copy is not read.
+const NO_STORAGE: &str =
+    "only its copy in object storage is left, and `recordings.copy` names no storage";
 
 /// A part of the past that is asked for.
 #[derive(Clone, Debug, PartialEq)]
@@ -80,7 +84,10 @@ impl OpenedFile {
         let (footage, opened) = match &placed.server {
             None => {
                 let Some(held) = shelf.catalogue.hold(file) else {
-                    return Ok(None);
+                    return match file.copy {
+                        CopyState::Alone => Err(unreadable(&NO_STORAGE)),
+                        _ => Ok(None),
+                    };
                 };
                 let footage = Footage::here(held);
                 let opened = shelf.growing.open(&file.path, || footage.open());

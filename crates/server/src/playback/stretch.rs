@@ -99,7 +99,7 @@ mod tests {
     use std::time::UNIX_EPOCH;
 
     use glassline_hub::StreamName;
-    use glassline_recording::RecordedTrack;
+    use glassline_recording::{CopyState, RecordedTrack};
 
     use super::super::always;
     use super::*;
@@ -127,6 +127,7 @@ mod tests {
             }],
             beginning,
             is_closed: true,
+            copy: CopyState::None,
         };
         PlacedFile { file, server: None }
     }

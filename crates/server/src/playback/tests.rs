@@ -1,3 +1,5 @@
+mod copies;
+
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};

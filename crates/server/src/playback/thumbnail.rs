@@ -86,7 +86,7 @@ impl Playback {
         let found = self.stretches(&of, wanted.range()).await?;
         let (shelf, stretches) = (self.shelf(&of), found.items);
         let finding = self
-            .disk
+            .pool_of(&stretches)
             .run(move || Keyframe::find(&shelf, &stretches, &wanted, limit));
         let keyframe = finding.await.map_err(|_| NoFootage::Panicked)?;
         let keyframe = keyframe.map_err(|error| error.without(&found.missing))?;

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use glassline_recording::{Recorders, RecordingState, RecordingStatus};
 
+use super::CopyFigures;
 use crate::metrics::head;
 
 /// Appends the metrics of all recordings and their folders.
@@ -27,6 +28,71 @@ pub(super) fn write(recorders: &Recorders, text: &mut String) {
         "glassline_recording_deleted_bytes_total {}",
         deleted.bytes
     );
+    let help =
+        "Files of recordings that were deleted before they had a copy, because space was needed.";
+    head(
+        text,
+        "recording_deleted_uncopied_files_total",
+        "counter",
+        help,
+    );
+    let _ = writeln!(
+        text,
+        "glassline_recording_deleted_uncopied_files_total {}",
+        deleted.uncopied_files
+    );
+}
+
+/// Appends the metrics of copies in object storage.
+pub(super) fn of_copies(copies: &CopyFigures, text: &mut String) {
+    let rows: [(&str, &str, &str, f64); 7] = [
+        (
+            "recording_copies_waiting_files",
+            "gauge",
+            "Finished files of recordings that wait for a copy in object storage.",
+            copies.waiting.files as f64,
+        ),
+        (
+            "recording_copies_waiting_bytes",
+            "gauge",
+            "Bytes of the files that wait for a copy.",
+            copies.waiting.bytes as f64,
+        ),
+        (
+            "recording_copies_oldest_seconds",
+            "gauge",
+            "Time since the beginning of the oldest file that waits for a copy; 0 if none waits.",
+            copies.oldest.as_secs_f64(),
+        ),
+        (
+            "recording_copies_refused_files",
+            "gauge",
+            "Files that could not be read for a copy, and are not tried again.",
+            copies.waiting.refused as f64,
+        ),
+        (
+            "recording_copied_files_total",
+            "counter",
+            "Files whose copy the object storage has confirmed.",
+            copies.copied.files as f64,
+        ),
+        (
+            "recording_copied_bytes_total",
+            "counter",
+            "Bytes of the files whose copy the object storage has confirmed.",
+            copies.copied.bytes as f64,
+        ),
+        (
+            "recording_copy_failures_total",
+            "counter",
+            "Attempts to copy a file that failed.",
+            copies.copied.failures as f64,
+        ),
+    ];
+    for (name, kind, help, value) in rows {
+        head(text, name, kind, help);
+        let _ = writeln!(text, "glassline_{name} {value}");
+    }
 }
 
 fn of_streams(statuses: &[RecordingStatus], text: &mut String) {

@@ -5,8 +5,10 @@
 //! hub ─ StreamEvent ─► watch ─► Recorders (crate recording) ─► files
 //!                        ├─ each second: RecorderEvent ─► EventLog, hooks
 //!                        └─ each minute: delays by stage ─► a row beside the files
+//! catalogue ─ closed files ─► copy ─► object storage ◄─ ranges ─ playback
 //! ```
 
+mod copying;
 mod metrics;
 mod stage_history;
 mod watching;
@@ -17,13 +19,15 @@ use std::time::{Duration, Instant};
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use glassline_hub::Hub;
-use glassline_recording::{Catalogue, RecorderParts, Recorders};
+use glassline_recording::{Catalogue, Plan, RecorderParts, Recorders};
 use glassline_runtime::{Clock, Supervisor};
 
 use crate::config::Config;
 use crate::service::{Departing, NamedViewer, NotEnded, Service, ViewerFigures};
 use crate::settings::AllowedConnections;
 
+use copying::Copying;
+pub(crate) use copying::{CopyFigures, copy};
 pub(crate) use watching::watch;
 
 /// Longest time for which the end of the server waits for disks.
@@ -39,6 +43,8 @@ pub(crate) struct Recording {
     parts: RecorderParts,
     /// The recorders, from the first configuration on that names a folder.
     recorders: OnceLock<Recorders>,
+    /// The storage that gets copies; `None` while none is configured.
+    copying: tokio::sync::watch::Sender<Option<Arc<Copying>>>,
 }
 
 impl Recording {
@@ -58,6 +64,7 @@ impl Recording {
                 known_file: state_file.map(|it| it.with_extension(KNOWN_FILE)),
             },
             recorders: OnceLock::new(),
+            copying: tokio::sync::watch::Sender::default(),
         };
         recording.plan(config);
         recording
@@ -73,6 +80,34 @@ impl Recording {
         self.recorders().map(Recorders::catalogue)
     }
 
+    /// Returns the figures of the copies; `None` while no storage is configured.
+    pub(crate) fn copies(&self) -> Option<CopyFigures> {
+        let copying = self.copying.borrow().clone();
+        copying.map(|it| it.figures())
+    }
+
+    /// Puts the storage of a configuration in force. Copies under way go on if the storage stays.
+    fn set_copying(&self, config: &Config, plan: &Plan) {
+        let catalogue = self.catalogue();
+        let wanted = catalogue.zip(config.recordings.copy.as_ref());
+        let current = self.copying.borrow().clone();
+        let copying = match (wanted, current) {
+            (None, None) => return,
+            (Some((_, copy)), Some(current)) if current.is_of(copy) => {
+                return current.set_plan(plan.clone());
+            }
+            (Some((catalogue, copy)), _) => Copying::new(catalogue, copy, plan.clone())
+                .inspect_err(|error| tracing::error!(%error, "recordings are not copied"))
+                .ok(),
+            (None, _) => None,
+        };
+        let copying = copying.map(Arc::new);
+        if let Some(catalogue) = catalogue {
+            catalogue.set_copies(copying.as_ref().map(|it| it.copies()));
+        }
+        self.copying.send_replace(copying);
+    }
+
     fn plan(&self, config: &Config) {
         let plan = config.recording_plan();
         if self.recorders().is_none() && !plan.folders.is_empty() {
@@ -82,6 +117,7 @@ impl Recording {
                 Err(error) => tracing::error!(%error, "nothing can be recorded"),
             }
         }
+        self.set_copying(config, &plan);
         let planned = self.recorders().map(|it| it.set_plan(plan));
         if let Some(Err(error)) = planned {
             tracing::error!(%error, "recordings: a folder has no thread");
@@ -97,6 +133,9 @@ impl Service for Recording {
     fn metrics(&self, text: &mut String) {
         if let Some(recorders) = self.recorders() {
             metrics::write(recorders, text);
+        }
+        if let Some(copies) = self.copies() {
+            metrics::of_copies(&copies, text);
         }
     }
 

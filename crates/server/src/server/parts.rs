@@ -72,6 +72,18 @@ pub(super) fn record(
     spawn_kept(&app.supervisor, task, stopped, watch)
 }
 
+/// Copies recordings to object storage, if one is configured.
+pub(super) fn copy_recordings(app: &App, stopped: &watch::Receiver<bool>) -> JoinHandle<()> {
+    let (services, until) = (app.services.clone(), stopped.clone());
+    let (events, audit) = (Arc::clone(&app.http.events), Arc::clone(&app.http.audit));
+    let copy = move || {
+        let (events, audit) = (Arc::clone(&events), Arc::clone(&audit));
+        recordings::copy(services.clone(), events, audit, until.clone())
+    };
+    let task = Part::Recording.task("copies of recordings");
+    spawn_kept(&app.supervisor, task, stopped, copy)
+}
+
 /// Keeps the keys of an identity provider fresh, also of one that a reload brings.
 pub(super) fn keep_keys(
     users: &Arc<Users>,

@@ -10,7 +10,7 @@ use tokio::task::JoinHandle;
 use super::access::Access;
 use super::foundation::Foundation;
 use super::listeners::HttpListeners;
-use super::parts::{keep_keys, record, run_hooks};
+use super::parts::{copy_recordings, keep_keys, record, run_hooks};
 use super::services::{Media, Services, viewer_routes};
 use super::streams::Streams;
 use super::{StartError, balance, drain, observing, telemetry};
@@ -98,6 +98,7 @@ impl Running<'_> {
         let inbox = Arc::default();
         tasks.push(run_hooks(app, hooks, &streams.sources, &inbox, stopped));
         tasks.push(record(app, &inbox, stopped));
+        tasks.push(copy_recordings(app, stopped));
         tasks.push(observing::spawn(app, &self.foundation.events, stopped));
         let (hub, transcoders) = (Arc::clone(&app.hub), Arc::clone(&app.transcoders));
         let until = stopped.clone();

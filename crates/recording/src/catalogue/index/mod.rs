@@ -2,6 +2,7 @@
 
 #[cfg(test)]
 mod filling;
+mod kept;
 mod marks;
 
 use std::collections::HashMap;
@@ -9,7 +10,7 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use glassline_hub::StreamName;
 use rusqlite::{Connection, ErrorCode, OpenFlags, Row, params};
@@ -40,10 +41,15 @@ const SCHEMA: &str = "
         bytes INTEGER NOT NULL,
         tracks TEXT NOT NULL,
         beginning TEXT NOT NULL,
-        state INTEGER NOT NULL
+        state INTEGER NOT NULL,
+        copy_failures INTEGER NOT NULL DEFAULT 0
     );
     CREATE INDEX IF NOT EXISTS files_of_stream ON files (stream, start_us);
-    CREATE INDEX IF NOT EXISTS files_by_age ON files (start_us);
+    CREATE INDEX IF NOT EXISTS files_by_age ON files (start_us) WHERE state < 3;
+    CREATE INDEX IF NOT EXISTS files_here ON files (stream, start_us, bytes, state)
+        WHERE state < 3;
+    CREATE INDEX IF NOT EXISTS files_to_copy ON files (stream, copy_failures, start_us, bytes, state)
+        WHERE state = 1;
     CREATE INDEX IF NOT EXISTS files_open ON files (state) WHERE state = 0;
     CREATE TABLE IF NOT EXISTS marks (
         number INTEGER PRIMARY KEY,
@@ -134,11 +140,9 @@ impl FolderIndex {
         &self.folder
     }
 
-    /// Returns whether there is a row for the file at `path` below the folder.
-    pub(crate) fn knows(&self, path: &Path) -> Result<bool, CatalogueError> {
-        let query = "SELECT EXISTS (SELECT 1 FROM files WHERE path = ?)";
-        let known = lock(&self.reader).query_row(query, [text_of(path)], |row| row.get(0));
-        known.map_err(|error| index_error(&self.folder, &error))
+    /// Returns the file at `path` below the folder; `None` without a row for it.
+    pub(crate) fn file_at(&self, path: &Path) -> Result<Option<RecordedFile>, CatalogueError> {
+        Ok(self.select("path = ?", [text_of(path)])?.pop())
     }
 
     /// Notes a file that is about to be made at `path` below the folder. Before the file, so that no file
@@ -281,32 +285,6 @@ impl FolderIndex {
         self.select("state = 0", [])
     }
 
-    /// Returns up to `most` closed files that began after `after`, the oldest first.
-    pub(crate) fn oldest(
-        &self,
-        after: SystemTime,
-        most: usize,
-    ) -> Result<Vec<RecordedFile>, CatalogueError> {
-        let most = i64::try_from(most).unwrap_or(i64::MAX);
-        let condition = "state = 1 AND start_us > ? ORDER BY start_us LIMIT ?";
-        self.select(condition, params![utc::micros(after), most])
-    }
-
-    /// Returns up to `most` closed files of a stream that began before `before`, the oldest first.
-    pub(crate) fn older(
-        &self,
-        stream: &StreamName,
-        before: SystemTime,
-        most: usize,
-    ) -> Result<Vec<RecordedFile>, CatalogueError> {
-        let most = i64::try_from(most).unwrap_or(i64::MAX);
-        let condition = "stream = ? AND start_us < ? AND state = 1 ORDER BY start_us LIMIT ?";
-        self.select(
-            condition,
-            params![stream.as_str(), utc::micros(before), most],
-        )
-    }
-
     /// Returns the names of all streams with files. Takes a look at the index for each, and none at the
     /// rows.
     pub(crate) fn stream_names(&self) -> Result<Vec<StreamName>, CatalogueError> {
@@ -329,16 +307,6 @@ impl FolderIndex {
     /// Returns every file, by path.
     pub(crate) fn all(&self) -> Result<Vec<RecordedFile>, CatalogueError> {
         self.select("1 ORDER BY path", [])
-    }
-
-    /// Returns the size of all files.
-    pub(crate) fn bytes(&self) -> Result<u64, CatalogueError> {
-        let sum = "SELECT COALESCE(SUM(bytes), 0) FROM files";
-        let reader = lock(&self.reader);
-        let closed = reader.query_row(sum, [], |row| row.get::<_, i64>(0));
-        let closed = closed.map_err(|error| index_error(&self.folder, &error))?;
-        let growing = lock(&self.growing).values().map(|it| it.bytes).sum::<u64>();
-        Ok(closed.cast_unsigned() + growing)
     }
 
     /// Returns every stream with files.
@@ -415,7 +383,7 @@ impl FolderIndex {
         let failed = |error| index_error(&self.folder, &error);
         let growing = lock(&self.growing).clone();
         let reader = lock(&self.reader);
-        let query = format!("SELECT {COLUMNS} FROM files WHERE {condition}");
+        let query = format!("SELECT {COLUMNS}, copy_failures FROM files WHERE {condition}");
         let mut select = reader.prepare(&query).map_err(failed)?;
         let rows = select.query_map(values, |row| self.file(row, &growing));
         let mut files = Vec::new();
@@ -444,6 +412,7 @@ impl FolderIndex {
         let Ok(beginning) = serde_json::from_str(&beginning) else {
             return Ok(None);
         };
+        let state: u8 = row.get(10)?;
         Ok(Some(RecordedFile {
             path: self.folder.join(path),
             stream,
@@ -455,7 +424,8 @@ impl FolderIndex {
             bytes: growth.bytes,
             tracks: serde_json::from_str(&text(8)?).unwrap_or_default(),
             beginning,
-            is_closed: row.get::<_, i64>(10)? != i64::from(FileState::Open as u8),
+            is_closed: state != FileState::Open as u8,
+            copy: kept::copy_state(state, row.get(11)?),
         }))
     }
 }

@@ -228,7 +228,7 @@ impl FolderWriter {
         };
         for _ in 0..NAMES_MAX {
             let path = place.path();
-            if !self.index.knows(&path)? {
+            if self.index.file_at(&path)?.is_none() {
                 // Before the file is made, so that none is missing after a crash.
                 self.index.begin(&path, header, &new.tracks)?;
                 match self.disk.create(&self.folder.join(&path)) {

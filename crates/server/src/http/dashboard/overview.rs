@@ -19,6 +19,7 @@ use crate::events::{EventKind, status_reason};
 use crate::http::api::events::{self, EventView};
 use crate::http::api::recordings;
 use crate::http::track_row::TrackRow;
+use crate::recordings::{CopyFigures, Recording};
 use crate::transcoding::TranscodingView;
 
 /// Most events that are listed, the latest ones.
@@ -66,10 +67,42 @@ struct ServerRow {
     /// server without a configuration file.
     #[serde(skip_serializing_if = "Option::is_none")]
     reloads: Option<u64>,
+    /// The copies of recordings in object storage; absent while none is configured.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    copies: Option<CopiesRow>,
     /// Whether the server is in a cluster that agrees through NATS.
     in_cluster: bool,
     /// Ports of the listener for viewers: HTTP, HTTPS, RTSP, RTSPS.
     ports: Ports,
+}
+
+/// Copies of recordings in object storage.
+#[derive(Debug, Serialize, JsonSchema)]
+struct CopiesRow {
+    /// Finished files that wait for their copy.
+    waiting_files: u64,
+    waiting_mib: u64,
+    /// Minutes since the oldest of them began; absent if none waits.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    oldest_min: Option<u64>,
+    /// Files that could not be read, and are not tried again.
+    refused_files: u64,
+    /// The reason why the newest attempt failed; absent if it did not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    problem: Option<String>,
+}
+
+impl From<CopyFigures> for CopiesRow {
+    fn from(figures: CopyFigures) -> Self {
+        let waiting = figures.waiting;
+        Self {
+            waiting_files: waiting.files,
+            waiting_mib: waiting.bytes >> 20,
+            oldest_min: waiting.oldest.map(|_| figures.oldest.as_secs() / 60),
+            refused_files: waiting.refused,
+            problem: figures.copied.trouble.map(|it| it.reason),
+        }
+    }
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
@@ -238,6 +271,10 @@ fn server(app: &App, usage: Usage, before: Option<Usage>) -> ServerRow {
             .collect(),
         load_tests: app.stored.load_test.changes(),
         reloads: reloads(app),
+        copies: app
+            .services
+            .get::<Recording>()
+            .and_then(|it| Some(it.copies()?.into())),
         in_cluster: app
             .sessions
             .directory()
