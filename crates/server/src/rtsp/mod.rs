@@ -24,6 +24,7 @@ mod clients;
 mod command;
 mod counters;
 mod delivery;
+mod effect;
 mod event_source;
 mod failures;
 mod file_playback;

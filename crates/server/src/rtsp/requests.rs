@@ -6,12 +6,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use glassline_egress::rtsp::TrackTransport;
-use glassline_hub::{Stream, StreamName};
+use glassline_hub::Stream;
 use glassline_media::TrackIndex;
 use glassline_rtsp::mikey::Cipher;
 use glassline_rtsp::sdp::Description;
 use glassline_rtsp::server::{
-    Access, Answer, ClientCredentials, Closed, Event, Refusal, RequestId, SrtpPolicy,
+    Access, Answer, ClientCredentials, Event, Refusal, RequestId, SrtpPolicy,
 };
 use glassline_runtime::may_come;
 
@@ -19,6 +19,7 @@ use super::access::{self, Decision, Right};
 use super::client::Role;
 use super::client_scope::ClientScope;
 use super::command::ClaimOutcome;
+use super::effect::Effect;
 use super::file_playback::{FilePlayback, PlayRequest};
 use super::media_folder;
 use super::pending_request::{Credentials, PendingRequest, TrackRequest};
@@ -30,45 +31,6 @@ use super::wished_layer::WishedLayer;
 
 /// Time after which a client should ask again for a stream that is not there yet.
 const RETRY_AFTER: Duration = Duration::from_secs(2);
-
-/// The work of a thread after a request or another event of a connection.
-#[derive(Debug)]
-pub(super) enum Effect {
-    /// Answer the request with this number.
-    Answer(RequestId, Answer),
-    /// Answer PLAY, and begin to send if the client plays now.
-    Play(RequestId, Answer),
-    /// Hash a password, which answers the request.
-    Verify(RequestId, Credentials),
-    /// Look a path up in the media folder, which answers the request.
-    LookUp {
-        id: RequestId,
-        path: String,
-        request: PendingRequest,
-    },
-    /// Wait until the stream has tracks, and then answer the request.
-    Await {
-        id: RequestId,
-        stream: Arc<Stream>,
-        request: PendingRequest,
-    },
-    /// Ask which server of the cluster the client is to play the stream from, and then answer.
-    ChooseServer(RequestId, Box<Placing>),
-    /// Claim the name of the announced stream among several servers, and then answer the request.
-    ClaimName {
-        id: RequestId,
-        name: StreamName,
-        description: Box<Description>,
-    },
-    /// The client has torn down everything that it had set up.
-    Leave,
-    /// The client's connection is this tunnel's connection from server to client.
-    OpenTunnel { cookie: String },
-    /// The connection is this tunnel's connection from client to server.
-    JoinTunnel { cookie: String, rest: Vec<u8> },
-    /// Close the connection once everything is written.
-    Close(Closed),
-}
 
 /// Answers requests with the state that all threads share.
 #[derive(Debug)]
