@@ -56,6 +56,7 @@ mod nats;
 mod odd_files;
 mod packages;
 mod pages;
+mod past;
 mod peers;
 mod pion;
 mod ports;
@@ -142,6 +143,7 @@ fn main() -> ExitCode {
         firewalls::TESTS,
         forged_packets::TESTS,
         recordings::TESTS,
+        past::TESTS,
         timeline::TESTS,
         snapshots::TESTS,
         talk::TESTS,

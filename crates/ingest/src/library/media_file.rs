@@ -43,7 +43,7 @@ impl MediaFile {
     /// # Errors
     /// Returns [`Full`] if the configured number of such readings is reached.
     pub fn fork(&self, play: Option<Play>) -> Result<PrivateReading, Full> {
-        private_reading::open(&self.context, &self.file, play)
+        private_reading::open(&self.context.readings, Arc::clone(&self.file) as _, play)
     }
 }
 

@@ -83,6 +83,7 @@ const TABLE: &[(&str, &str, &str)] = &[
     ("GET", "/-/playback/marks", "113331"),
     ("GET", "/-/playback/thumbnail", "113331"),
     ("GET HEAD", "/{stream}/timeline", "113331"),
+    ("POST", "/{stream}/whep/{session}/at", "113331"),
     ("GET HEAD", "/api/v1/streams/{name}/export", "113331"),
     // Those who may start, stop and mark its recording, which none of these may.
     ("POST", "/api/v1/streams/{name}/recording", "113331"),

@@ -3,6 +3,7 @@
 //! ```text
 //! catalogue ─ files ─► stretches that play as one ─► lists
 //!                         └─ wanted part ─► Clip: fragments, or one file ─► Assembly: pieces of files ─► chunks
+//!             └─ an instant ─► Past: a private stream at a pace
 //! ```
 //!
 //! Files are read by threads that may block, a chunk at a time, so that a body of any length takes the
@@ -13,25 +14,31 @@
 mod assembly;
 mod body;
 mod clip;
+mod past;
 mod plan;
 mod stretch;
 mod thumbnail;
 pub(crate) mod time_text;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use glassline_hub::StreamName;
+use glassline_ingest::library::Readings;
 use glassline_recording::{Catalogue, CatalogueError, Mark, TimeRange};
-use glassline_runtime::{BlockingPool, Counter, FairPlaces, SourcePrefix};
+use glassline_runtime::{
+    BlockingPool, ConnectionLimit, Counter, FairPlaces, SourcePrefix, Supervisor,
+};
 use glassline_transcode::NoStill;
 
 use crate::metrics::head;
+use crate::recordings::Recording;
 use crate::service::{Departing, NamedViewer, NotEnded, Service, ViewerFigures};
 
 pub(crate) use clip::{Clip, ClipForm};
+pub(crate) use past::{Past, PastFrom, PastReading, instant_of};
 pub(crate) use plan::Wanted;
 pub(crate) use stretch::Stretch;
 pub(crate) use thumbnail::ThumbnailOrder;
@@ -46,11 +53,17 @@ const BODIES_PER_ADDRESS: usize = 32;
 /// Plays what was recorded.
 #[derive(Debug)]
 pub(crate) struct Playback {
+    recording: Arc<Recording>,
+    supervisor: Arc<Supervisor>,
     disk: BlockingPool,
     places: FairPlaces<SourcePrefix>,
     thumbnails: thumbnail::Thumbnails,
     bytes: Arc<Counter>,
     bodies: Counter,
+    /// Sessions that play the past.
+    sessions: ConnectionLimit,
+    /// The threads that play the past, once somebody has asked for it.
+    readings: Mutex<Option<Arc<Readings>>>,
 }
 
 /// The reason why there is no footage.
@@ -91,19 +104,22 @@ pub(crate) struct Subject {
     pub(crate) layer: Option<String>,
 }
 
-impl Default for Playback {
-    fn default() -> Self {
+impl Playback {
+    /// Creates the playback of what `recording` keeps.
+    pub(crate) fn new(recording: Arc<Recording>, supervisor: &Arc<Supervisor>) -> Self {
         Self {
+            recording,
+            supervisor: Arc::clone(supervisor),
             disk: BlockingPool::new(READS),
             places: FairPlaces::new(BODIES_MAX, BODIES_PER_ADDRESS),
             thumbnails: thumbnail::Thumbnails::default(),
             bytes: Arc::default(),
             bodies: Counter::new(),
+            sessions: ConnectionLimit::new(past::SESSIONS_MAX, past::SESSIONS_PER_ADDRESS),
+            readings: Mutex::default(),
         }
     }
-}
 
-impl Playback {
     /// Returns the stretches of a stream within `range`, the oldest first.
     ///
     /// # Errors
@@ -179,6 +195,10 @@ impl Service for Playback {
 
     fn departing(self: Arc<Self>) -> BoxFuture<'static, Vec<Departing>> {
         std::future::ready(Vec::new()).boxed()
+    }
+
+    fn stop(&self) {
+        self.close_past();
     }
 }
 

@@ -95,11 +95,7 @@ impl OpenedFile {
 
     /// Returns the time of the first frame of a fragment.
     pub(super) fn time_of(&self, entry: &FragmentEntry) -> SystemTime {
-        if !entry.wall_clock.is_zero() {
-            return UNIX_EPOCH + entry.wall_clock;
-        }
-        let first = self.file.fragments().first().unwrap_or(entry);
-        self.start + entry.decode_time.saturating_since(first.decode_time)
+        time_of(&self.file, self.start, entry)
     }
 
     /// Returns the fragments of what is wanted, from one that a decoder can start with.
@@ -116,6 +112,19 @@ impl OpenedFile {
         let start = start.or_else(|| all.iter().position(|it| it.starts_with_sync));
         all.get(start.unwrap_or(end)..end).unwrap_or_default()
     }
+}
+
+/// Returns the time of the first frame of a fragment of `file`, which begins at `start`.
+pub(super) fn time_of(
+    file: &RecordedFile<OpenFootage>,
+    start: SystemTime,
+    entry: &FragmentEntry,
+) -> SystemTime {
+    if !entry.wall_clock.is_zero() {
+        return UNIX_EPOCH + entry.wall_clock;
+    }
+    let first = file.fragments().first().unwrap_or(entry);
+    start + entry.decode_time.saturating_since(first.decode_time)
 }
 
 impl Plan {

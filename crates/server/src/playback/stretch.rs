@@ -75,7 +75,7 @@ pub(super) fn of_files(
 }
 
 /// Returns the layer that was recorded as the best one of each time, or else the one of the largest thumbnails.
-fn best_layer(files: &[RecordedFile]) -> String {
+pub(super) fn best_layer(files: &[RecordedFile]) -> String {
     let pixels = |file: &RecordedFile| {
         let tracks = file.tracks.iter();
         tracks

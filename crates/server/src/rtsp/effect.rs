@@ -6,6 +6,7 @@ use glassline_hub::{Stream, StreamName};
 use glassline_rtsp::sdp::Description;
 use glassline_rtsp::server::{Answer, Closed, RequestId};
 
+use super::look_back::LookBack;
 use super::pending_request::{Credentials, PendingRequest};
 use super::redirect::Placing;
 
@@ -24,6 +25,8 @@ pub(super) enum Effect {
         path: String,
         request: PendingRequest,
     },
+    /// Look for recordings, which answers the request.
+    LookBack(RequestId, LookBack),
     /// Wait until the stream has tracks, and then answer the request.
     Await {
         id: RequestId,

@@ -18,12 +18,15 @@ use glassline_runtime::may_come;
 use super::access::{self, Decision, Right};
 use super::client::Role;
 use super::client_scope::ClientScope;
-use super::command::ClaimOutcome;
+use super::command::{ClaimOutcome, Found, LookupResult};
 use super::effect::Effect;
-use super::file_playback::{FilePlayback, PlayRequest};
+use super::file_playback::PlayRequest;
+use super::look_back::{LookBack, NamedInstant};
 use super::media_folder;
+use super::past;
 use super::pending_request::{Credentials, PendingRequest, TrackRequest};
 use super::publish_session::{ClaimedName, PublishSession, announced_name};
+use super::recorded::Recorded;
 use super::redirect::{self, Placing};
 use super::setup::{self, Described};
 use super::shared::Shared;
@@ -56,11 +59,15 @@ impl Requests {
             } => Some(self.authorize(scope, id, access, path, query.as_deref(), credentials)),
             Event::Describe { id, path, query } => {
                 let cipher = self.cipher_for(scope, query.as_deref());
+                let layer = WishedLayer::of(query.as_deref());
+                if let Some(at) = NamedInstant::of(query.as_deref()) {
+                    let request = PendingRequest::Describe { cipher, layer };
+                    return Some(Effect::LookBack(id, LookBack { path, at, request }));
+                }
                 let placing = Placing::new(&self.shared, scope, &path, query.as_deref(), cipher);
                 Some(match placing {
                     Some(placing) => Effect::ChooseServer(id, Box::new(placing)),
                     None => {
-                        let layer = WishedLayer::of(query.as_deref());
                         self.describe(scope, id, path, PendingRequest::Describe { cipher, layer })
                     }
                 })
@@ -80,9 +87,13 @@ impl Requests {
                     transport,
                     srtp,
                 };
-                Some(match access {
-                    Access::Read => self.set_up(scope, id, path, request),
-                    Access::Publish => Effect::Answer(id, setup::set_up_recording(scope, &request)),
+                let at = NamedInstant::of(query.as_deref());
+                Some(match (access, at) {
+                    (Access::Publish, _) => {
+                        Effect::Answer(id, setup::set_up_recording(scope, &request))
+                    }
+                    (_, Some(at)) => past::set_up(&self.shared, scope, id, path, at, request),
+                    (_, None) => self.set_up(scope, id, path, request),
                 })
             }
             Event::Play {
@@ -96,7 +107,7 @@ impl Requests {
                     scale,
                     speed,
                 };
-                play(scope, id, &request)
+                self.play(scope, id, &request)
             }
             Event::Pause { id } => Some(Effect::Answer(id, pause(scope))),
             Event::Announce {
@@ -113,13 +124,17 @@ impl Requests {
         }
     }
 
-    /// Answers a request whose path was looked up in the media folder.
+    /// Answers a request for what was looked up on a disk.
     pub(super) fn answer_found(
         &self,
         scope: &mut ClientScope<'_>,
-        found: super::command::LookupResult,
+        LookupResult { request, found, .. }: LookupResult,
     ) -> Answer {
-        media_folder::answer_found(&self.shared, scope, found)
+        match found {
+            Ok(Found::File(file)) => media_folder::answer_found(&self.shared, scope, file, request),
+            Ok(Found::Past(found)) => past::answer_found(&self.shared, scope, *found, &request),
+            Err(answer) => answer,
+        }
     }
 
     /// Checks the client's right to a stream.
@@ -220,6 +235,7 @@ impl Requests {
             tracks: &stream.tracks(),
             version: stream.totals().sources,
             duration: None,
+            recorded: None,
             cipher,
         };
         setup::describe(scope, &described)
@@ -318,6 +334,23 @@ impl Requests {
         Ok(stream)
     }
 
+    /// Plays what is set up. Returns nothing if the answer comes with the first frame.
+    fn play(
+        &self,
+        scope: &mut ClientScope<'_>,
+        id: RequestId,
+        request: &PlayRequest,
+    ) -> Option<Effect> {
+        let answer = if past::is_wanted(scope, request) {
+            past::play(&self.shared, scope, id, request)?
+        } else if plays_file(scope) {
+            media_folder::play(scope, id, request)?
+        } else {
+            scope.play()
+        };
+        Some(Effect::Play(id, answer))
+    }
+
     fn announce(
         &self,
         scope: &mut ClientScope<'_>,
@@ -383,23 +416,14 @@ impl Requests {
 /// Returns whether the client has set up a file of the media folder.
 fn plays_file(scope: &ClientScope<'_>) -> bool {
     let session = scope.client.player();
-    session.is_some_and(|session| session.file.is_some())
-}
-
-fn play(scope: &mut ClientScope<'_>, id: RequestId, request: &PlayRequest) -> Option<Effect> {
-    let answer = if plays_file(scope) {
-        media_folder::play(scope, id, request)?
-    } else {
-        scope.play()
-    };
-    Some(Effect::Play(id, answer))
+    session.is_some_and(|session| matches!(session.recorded, Some(Recorded::File(_))))
 }
 
 fn pause(scope: &mut ClientScope<'_>) -> Answer {
     match scope.client.player_mut() {
         Some(session) => {
             session.rest();
-            let range = session.file.as_ref().and_then(FilePlayback::pause);
+            let range = session.recorded.as_ref().and_then(Recorded::pause);
             Answer::Paused { range }
         }
         None => Answer::Refused(Refusal::NotInThisState),
