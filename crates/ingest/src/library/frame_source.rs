@@ -87,7 +87,7 @@ pub trait FrameSource: Send {
 pub enum NextFrame {
     /// The frame, and its position.
     Frame {
-        /// The frame.
+        /// The frame, with times of the playback.
         frame: Frame,
         /// Position at which the frame is presented.
         position: MediaTime,

@@ -62,8 +62,8 @@ pub use indexed_file::IndexedFile;
 pub use listing::Listing;
 pub use media_file::MediaFile;
 pub use play::Play;
-pub use private_reading::{Full, PrivateReading};
-pub use readings::Readings;
+pub use private_reading::PrivateReading;
+pub use readings::{Full, Readings};
 pub use shared_reading::SharedReading;
 
 /// The files of a folder, as streams.

@@ -9,7 +9,7 @@ use super::driver::Handle;
 use super::frame_source::Playable;
 use super::play::Play;
 use super::reading::{Audience, Reading};
-use super::readings::{ReadingPermit, Readings};
+use super::readings::{Full, ReadingPermit, Readings};
 
 /// Limits of a private stream. No viewer joins it later, so it only needs to hold what one client
 /// may lag, and there may be a thousand such streams.
@@ -59,6 +59,16 @@ pub(super) fn unlisted_name(played: &str) -> StreamName {
     // A leading `~` is allowed in stream names and makes reserved words valid.
     let text: String = std::iter::once('~').chain(letters).take(64).collect();
     StreamName::parse(&text).expect("the letters are allowed and few")
+}
+
+impl Readings {
+    /// Creates a reading for one client, which waits for a command to play.
+    ///
+    /// # Errors
+    /// Returns [`Full`] if there are as many readings as there may be.
+    pub fn open(self: &Arc<Self>, of: Arc<dyn Playable>) -> Result<PrivateReading, Full> {
+        open(self, of, None)
+    }
 }
 
 impl PrivateReading {
@@ -119,14 +129,4 @@ impl Drop for PrivateReading {
         self.control.leave();
         self.handle.wake();
     }
-}
-
-/// The configured number of private readings is reached.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "{limit} clients seek in files or change their speed already; raise `rtsp.media_clients` to allow more"
-)]
-pub struct Full {
-    /// Configured number of private readings, `rtsp.media_clients`.
-    pub limit: usize,
 }

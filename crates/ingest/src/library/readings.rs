@@ -7,8 +7,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use glassline_runtime::Supervisor;
 
 use super::driver::{Driver, Handle};
-use super::frame_source::Playable;
-use super::private_reading::{self, Full, PrivateReading};
 use super::reading::Reading;
 
 /// Threads that play, and the places for readings that belong to one client each.
@@ -36,14 +34,6 @@ impl Readings {
             private: AtomicUsize::new(0),
             private_max: AtomicUsize::new(private_max),
         })
-    }
-
-    /// Creates a reading for one client, which waits for a command to play.
-    ///
-    /// # Errors
-    /// Returns [`Full`] if there are as many readings as there may be.
-    pub fn open(self: &Arc<Self>, of: Arc<dyn Playable>) -> Result<PrivateReading, Full> {
-        private_reading::open(self, of, None)
     }
 
     /// Ends the threads and all their readings.
@@ -89,4 +79,14 @@ impl Drop for ReadingPermit {
     fn drop(&mut self) {
         self.0.private.fetch_sub(1, Ordering::Relaxed);
     }
+}
+
+/// The configured number of private readings is reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{limit} clients seek in files or change their speed already; raise `rtsp.media_clients` to allow more"
+)]
+pub struct Full {
+    /// Configured number of private readings, `rtsp.media_clients`.
+    pub limit: usize,
 }

@@ -61,11 +61,11 @@ pub(super) struct LookupResult {
     pub(super) client: Key,
     pub(super) id: RequestId,
     pub(super) request: PendingRequest,
-    /// What was found, or the refusal to answer with.
+    /// The file or the recordings, or the refusal to answer with.
     pub(super) found: Result<Found, Answer>,
 }
 
-/// What a path, or an instant, leads to.
+/// The file or the recordings that a path or an instant leads to.
 #[derive(Debug)]
 pub(super) enum Found {
     /// A file of the media folder.

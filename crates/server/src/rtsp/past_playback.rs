@@ -127,10 +127,10 @@ impl PastPlayback {
         })
     }
 
-    fn asked(&self, request: &PlayRequest) -> Result<Asked, Answer> {
+    fn asked(&self, request: &PlayRequest) -> Result<PlayedPart, Answer> {
         let asked = match (&request.range, self.at) {
-            (None, _) => return Ok(Asked::default()),
-            (Some(Range::Clock { start, end }), _) => Asked {
+            (None, _) => return Ok(PlayedPart::default()),
+            (Some(Range::Clock { start, end }), _) => PlayedPart {
                 from: UNIX_EPOCH.checked_add(*start),
                 until: end.and_then(|end| UNIX_EPOCH.checked_add(end)),
             },
@@ -139,7 +139,7 @@ impl PastPlayback {
                     Some(Npt::At(time)) => at.checked_add(*time),
                     Some(Npt::Now) | None => None,
                 };
-                Asked {
+                PlayedPart {
                     from: Some(instant(start).unwrap_or(at)),
                     until: instant(end),
                 }
@@ -195,7 +195,7 @@ impl PastPlayback {
 
 /// The part that a request asks for.
 #[derive(Clone, Copy, Debug, Default)]
-struct Asked {
+struct PlayedPart {
     from: Option<SystemTime>,
     until: Option<SystemTime>,
 }

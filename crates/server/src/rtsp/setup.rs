@@ -30,7 +30,7 @@ pub(super) struct Described<'a> {
     pub(super) version: u64,
     /// Duration of a file; `None` for a live stream.
     pub(super) duration: Option<Duration>,
-    /// What is recorded, in calendar time; `None` if that is not told.
+    /// The recorded range in calendar time; `None` if that is not told.
     pub(super) recorded: Option<Range>,
     /// Cipher of the tracks if they are sent as SRTP.
     pub(super) cipher: Option<Cipher>,

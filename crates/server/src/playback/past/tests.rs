@@ -172,9 +172,9 @@ async fn a_file_that_is_deleted_or_damaged_during_playback_is_a_gap() {
 }
 
 /// Tells a test of each unit.
-struct Told(mpsc::Sender<()>);
+struct UnitNews(mpsc::Sender<()>);
 
-impl Wake for Told {
+impl Wake for UnitNews {
     fn wake(&self) {
         // The test may have ended.
         let _ = self.0.send(());
@@ -191,7 +191,7 @@ async fn a_session_plays_keyframes_fast_backwards_and_ends() {
         .open_past(from.expect("footage").past, [127, 0, 0, 1].into());
     let reading = opened.expect("a place").reading;
     let (tell, told) = mpsc::channel();
-    let mut subscription = reading.stream().subscribe(Arc::new(Told(tell)));
+    let mut subscription = reading.stream().subscribe(Arc::new(UnitNews(tell)));
     let (begun, mut units) = (Instant::now(), Vec::<Arc<MediaUnit>>::new());
     reading.play(Play {
         from: Some(at(63.5).duration_since(UNIX_EPOCH).expect("later")),
