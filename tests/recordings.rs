@@ -42,16 +42,16 @@ pub(crate) const TESTS: &[Test] = &[
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A folder of recordings that is removed with the value.
-struct Recorded(PathBuf);
+pub(crate) struct Recorded(PathBuf);
 
 impl Recorded {
-    fn new(name: &str) -> Result<Self, String> {
+    pub(crate) fn new(name: &str) -> Result<Self, String> {
         let folder = output_folder().join(format!("{}-{}", std::process::id(), unique(name)));
         fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
         Ok(Self(folder))
     }
 
-    fn yaml(&self, more: &str) -> String {
+    pub(crate) fn yaml(&self, more: &str) -> String {
         format!(
             "recordings:\n  folder: {}\n  free_gib: 0\n{more}",
             self.0.display()
@@ -82,7 +82,7 @@ impl Drop for Recorded {
 }
 
 /// Waits until so many fragments of all streams are written.
-fn wait_for_fragments(server: &Server, count: f64) -> Result<(), String> {
+pub(crate) fn wait_for_fragments(server: &Server, count: f64) -> Result<(), String> {
     eventually(PATIENCE, || {
         let written = server.metric("glassline_recording_fragments_total")?;
         match written >= count {

@@ -59,6 +59,7 @@ mod nats;
 mod odd_files;
 mod packages;
 mod pages;
+mod past;
 mod peers;
 mod pion;
 mod ports;
@@ -151,6 +152,7 @@ fn main() -> ExitCode {
         forged_packets::TESTS,
         recording_copies::TESTS,
         recordings::TESTS,
+        past::TESTS,
         timeline::TESTS,
         snapshots::TESTS,
         talk::TESTS,

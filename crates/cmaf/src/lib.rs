@@ -12,6 +12,7 @@
 //! - [`FileWriter`] says which bytes of a file stand where. The file grows by fragments; at its end a
 //!   description of all samples makes it a plain MP4 file.
 //! - [`RecordedFile`] reads such a file, also one whose writer died at any byte.
+//! - [`FrameReader`] reads the coded frames of such a file.
 //! - [`SpanBuilder`] makes one MP4 file of the part of many files between two times.
 //!
 //! The crate is sans-IO: units come in, bytes with their places in time go out, and files are read
@@ -95,7 +96,7 @@ pub use fragment::{Fragment, FragmentTrack, Sample};
 pub use fragmenter::{CutRule, Discontinuity, Fragmenter, HeaderCause, NewHeader, Output};
 pub use header::Header;
 pub use reader::{
-    ReadAt, ReadError, RecordedFile, RecordedFragment, RecordedSample, RecordedTrack,
+    FrameReader, ReadAt, ReadError, RecordedFile, RecordedFragment, RecordedSample, RecordedTrack,
 };
 pub use span::{Slice, Span, SpanBuilder, SpanCut, SpanError};
 pub use track::{CmafTrack, TrackError};

@@ -58,6 +58,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use glassline_media::{MediaTime, TrackIndex};
 
+pub use container::mp4::SampleForm;
 pub use data::Data;
 pub use demuxer::Demuxer;
 pub use elementary::{annexb, frame_size};

@@ -176,6 +176,25 @@ impl Track {
                 || self.format_parameters == next.format_parameters)
     }
 
+    /// Returns whether a receiver of this track, who negotiated it, can be sent `other`: the form is the
+    /// same, whatever words describe it.
+    pub fn has_form_of(&self, other: &Self) -> bool {
+        let config = |it: &Self| {
+            let mut parameters = it.format_parameters.split(';').map(str::trim);
+            let found = parameters.find_map(|it| it.strip_prefix("config="));
+            found.map(str::to_ascii_lowercase)
+        };
+        let is_configured_alike = match self.codec {
+            Codec::Aac => config(self) == config(other),
+            _ => true,
+        };
+        let other = Self {
+            format_parameters: self.format_parameters.clone(),
+            ..other.clone()
+        };
+        is_configured_alike && self.is_continued_by(&other)
+    }
+
     /// Returns whether at least some browsers play the track over WebRTC. They play G.711 of one
     /// channel at 8 kHz alone (RFC 7874 §3).
     pub fn is_played_by_browsers(&self) -> bool {

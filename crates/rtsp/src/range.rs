@@ -181,7 +181,11 @@ fn parse_clock(text: &str) -> Option<Duration> {
     if !in_bounds {
         return None;
     }
-    let minutes = days_since_1970(year, month, day) * 1440 + hour * 60 + minute;
+    let days = days_since_1970(year, month, day);
+    if date_of(days) != (year, month, day) {
+        return None;
+    }
+    let minutes = days * 1440 + hour * 60 + minute;
     Some(Duration::from_secs(minutes * 60) + seconds)
 }
 
@@ -347,6 +351,7 @@ mod tests {
         assert_eq!(start("19700101T000000Z"), at(0));
         assert_eq!(start("20000229T235959Z"), at(951_868_799));
         assert_eq!(start("20000301T000000Z"), at(951_868_800));
+        assert_eq!(start("20010229T000000Z"), None, "no such day");
         assert_eq!(
             start("21000301T000060Z"),
             at(4_107_542_460),

@@ -271,7 +271,7 @@ impl Users {
         // No user's name has a colon.
         let kind = match accesses {
             [Access::Read] => ":read",
-            [Access::Publish] => ":publish",
+            [Access::Publish | Access::Past] => ":publish",
             _ => ":any",
         };
         let at = login.place(None, token);
@@ -316,7 +316,7 @@ impl Users {
     /// Returns whether `user`, whose password or token was verified, has `access` to `stream`, which is a
     /// stream's name or a file's path in the media folder.
     pub fn may(&self, user: &str, access: Access, stream: &str) -> bool {
-        self.has_listed(user, access.into(), stream)
+        self.may_do(user, access.into(), stream)
     }
 
     /// Returns whether `user`, whose password or token was verified, may do `action` to `stream`: a list
@@ -449,7 +449,8 @@ impl Users {
         let table = self.table();
         match access {
             Access::Read => table.verifiers.read_token.clone(),
-            Access::Publish => table.verifiers.publish_token.clone(),
+            // Whoever may publish has the recordings, too.
+            Access::Publish | Access::Past => table.verifiers.publish_token.clone(),
         }
     }
 }

@@ -28,4 +28,7 @@ pub enum ReadError {
         /// The fault that it has.
         reason: &'static str,
     },
+    /// The samples of a track cannot be made frames again.
+    #[error(transparent)]
+    Samples(#[from] glassline_demux::Error),
 }

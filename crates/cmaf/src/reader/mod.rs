@@ -6,6 +6,7 @@
 
 mod description;
 mod error;
+mod frames;
 mod moof;
 mod source;
 mod window;
@@ -20,6 +21,7 @@ use crate::file::{
 use crate::fragment::{FragmentTrack, Sample};
 use crate::header::Header;
 pub use error::ReadError;
+pub use frames::FrameReader;
 use moof::PlacedTrack;
 pub use source::ReadAt;
 use window::{BoxHead, Window, read_exact};

@@ -3,6 +3,7 @@
 mod cuts;
 mod damage;
 mod finished;
+mod frames;
 mod round_trip;
 mod span;
 

@@ -1,12 +1,11 @@
 //! The state that all readings of a library share.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
 use glassline_hub::Hub;
 
-use super::driver::Driver;
+use super::readings::Readings;
 
 /// Limits of a library. All are at least 1.
 #[derive(Clone, Copy, Debug)]
@@ -45,9 +44,5 @@ impl Default for Limits {
 pub(super) struct LibraryContext {
     pub(super) hub: Arc<Hub>,
     pub(super) limits: Limits,
-    pub(super) driver: Driver,
-    /// Number of readings that belong to one client each.
-    pub(super) private: AtomicUsize,
-    /// Most of them; it begins as [`Limits::private`].
-    pub(super) private_max: AtomicUsize,
+    pub(super) readings: Arc<Readings>,
 }

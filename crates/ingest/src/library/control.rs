@@ -1,11 +1,13 @@
 //! Commands from users to a reading, and the reading's status.
 
+use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use glassline_hub::PublishError;
+use glassline_hub::{PublishError, Stream, Wake};
 use glassline_media::MediaTime;
 
+use super::frame_source::SourceError;
 use super::play::Play;
 
 /// The state that a reading on its thread shares with its users.
@@ -31,11 +33,26 @@ pub(super) struct Status {
 }
 
 /// The command that a reading follows.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub(super) enum PlayCommand {
     #[default]
     Pause,
     Play(Play),
+    /// Hand a live stream on, of whose units `wake` tells.
+    Follow {
+        live: Arc<Stream>,
+        wake: Arc<dyn Wake>,
+    },
+}
+
+impl fmt::Debug for PlayCommand {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Pause => f.write_str("Pause"),
+            Self::Play(play) => play.fmt(f),
+            Self::Follow { live, .. } => write!(f, "Follow({})", live.name()),
+        }
+    }
 }
 
 /// The beginning of a reading after a command to play.
@@ -60,9 +77,12 @@ pub struct Started {
 /// The reason why a reading stopped early.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum Failure {
-    /// The file changed while it was read, or the disk failed.
+    /// Nothing is there, the file changed while it was read, or the disk failed.
     #[error(transparent)]
-    File(#[from] Arc<glassline_demux::Error>),
+    Source(#[from] SourceError),
+    /// The live stream that was handed on has other tracks now.
+    #[error("the live stream has other tracks now")]
+    OtherTracks,
     /// The stream has another source.
     #[error(transparent)]
     Publish(#[from] PublishError),
@@ -80,17 +100,17 @@ impl Control {
     /// published any more.
     pub(super) fn command(&self, command: PlayCommand) {
         let mut inner = self.lock();
-        inner.command = command;
-        inner.generation += 1;
-        if command != PlayCommand::Pause {
+        if !matches!(command, PlayCommand::Pause) {
             inner.status.started = None;
         }
+        inner.command = command;
+        inner.generation += 1;
     }
 
     /// Returns the present command and its generation, unless it is the one of `generation`.
     pub(super) fn new_command(&self, generation: u64) -> Option<(u64, PlayCommand)> {
         let inner = self.lock();
-        (inner.generation != generation).then_some((inner.generation, inner.command))
+        (inner.generation != generation).then(|| (inner.generation, inner.command.clone()))
     }
 
     /// Gives the command to play, unless an earlier command is still in effect. Returns whether the

@@ -11,6 +11,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use glassline_hub::Wake;
 use glassline_runtime::{
     Heartbeat, Part, PollingThread, ServedPeer, Serving, Supervisor, Turn, catch,
 };
@@ -53,7 +54,11 @@ pub(super) struct Handle {
 }
 
 impl Driver {
-    pub(super) fn start(threads: usize, supervisor: &Arc<Supervisor>) -> io::Result<Self> {
+    pub(super) fn start(
+        name: &str,
+        threads: usize,
+        supervisor: &Arc<Supervisor>,
+    ) -> io::Result<Self> {
         let mut driver = Self {
             threads: Vec::new(),
             next_id: AtomicU64::new(0),
@@ -61,7 +66,7 @@ impl Driver {
         for number in 0..threads.max(1) {
             let driver_thread = Arc::new(DriverThread::default());
             driver.threads.push(Arc::clone(&driver_thread));
-            let name = format!("library-{number}");
+            let name = format!("{name}-{number}");
             let heartbeat = supervisor.register(Part::Library, &name);
             let driver_loop = DriverLoop::new(driver_thread, &heartbeat);
             let supervisor = Arc::clone(supervisor);
@@ -113,6 +118,12 @@ impl Handle {
         }
         drop(inbox);
         self.driver_thread.changed.notify_one();
+    }
+}
+
+impl Wake for Handle {
+    fn wake(&self) {
+        Self::wake(self);
     }
 }
 

@@ -5,8 +5,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use glassline_demux::Demuxer;
-use glassline_hub::StreamName;
-use glassline_media::{Kind, Track};
+use glassline_media::{MediaTime, Track};
+
+use super::frame_source::{FrameSource, NextFrame, Playable, SourceError};
 
 /// Estimated bytes of a file's index for a second of media: 16 to 24 bytes for each frame and
 /// packet of audio, of which there are about a hundred in a second.
@@ -46,18 +47,6 @@ impl IndexedFile {
         self.duration
     }
 
-    /// Returns whether the file has video, so that [`Play::scale`](super::Play::scale) has an
-    /// effect.
-    pub fn has_video(&self) -> bool {
-        self.tracks.iter().any(|track| track.kind() == Kind::Video)
-    }
-
-    /// Returns another reader of the file, at its start.
-    pub(super) fn source(&self, once: bool) -> Demuxer {
-        let source = self.source.lock();
-        source.unwrap_or_else(PoisonError::into_inner).fork(once)
-    }
-
     pub(super) fn index_bytes(&self) -> usize {
         let bytes = self
             .duration
@@ -65,15 +54,64 @@ impl IndexedFile {
             .saturating_mul(INDEX_BYTES_PER_SECOND);
         usize::try_from(bytes).unwrap_or(usize::MAX)
     }
+}
 
-    /// Returns the name of an unlisted stream, for logs. Characters that stream names must not have
-    /// become `_`.
-    pub(super) fn unlisted_name(&self) -> StreamName {
-        let allowed = |c: char| c.is_ascii_alphanumeric() || "._~-".contains(c);
-        let letters = self.name.chars().map(|c| if allowed(c) { c } else { '_' });
-        // A leading `~` is allowed in stream names and makes reserved words valid.
-        let text: String = std::iter::once('~').chain(letters).take(64).collect();
-        StreamName::parse(&text).expect("the letters are allowed and few")
+impl Playable for IndexedFile {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn tracks(&self) -> &[Track] {
+        &self.tracks
+    }
+
+    fn end(&self) -> Duration {
+        self.duration
+    }
+
+    fn frames(&self, once: bool) -> Box<dyn FrameSource> {
+        let source = self.source.lock();
+        let source = source.unwrap_or_else(PoisonError::into_inner).fork(once);
+        Box::new(FileFrames { source, once })
+    }
+}
+
+/// The frames of a file.
+struct FileFrames {
+    source: Demuxer,
+    once: bool,
+}
+
+impl FrameSource for FileFrames {
+    fn end(&self) -> MediaTime {
+        MediaTime::ZERO + self.source.duration()
+    }
+
+    fn keyframe_at_or_before(&mut self, at: MediaTime) -> Result<Option<MediaTime>, SourceError> {
+        Ok(self.source.keyframe_at_or_before(at))
+    }
+
+    fn keyframe_after(&mut self, at: MediaTime) -> Result<Option<MediaTime>, SourceError> {
+        Ok(self.source.keyframe_after(at))
+    }
+
+    fn seek(&mut self, to: MediaTime) -> Result<(), SourceError> {
+        Ok(self.source.seek(to)?)
+    }
+
+    fn next_frame(&mut self) -> Result<NextFrame, SourceError> {
+        let Some(frame) = self.source.next_frame()? else {
+            return Ok(NextFrame::End);
+        };
+        // When the file is played once, the last frame may lie at its very end.
+        let position = match self.once {
+            true => frame.time,
+            false => {
+                let length = self.end().nanos().max(1);
+                MediaTime::from_nanos(frame.time.nanos().rem_euclid(length))
+            }
+        };
+        Ok(NextFrame::Frame { frame, position })
     }
 }
 

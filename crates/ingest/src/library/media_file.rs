@@ -6,7 +6,8 @@ use glassline_demux::Demuxer;
 use super::context::LibraryContext;
 use super::indexed_file::IndexedFile;
 use super::play::Play;
-use super::private_reading::{self, Full, PrivateReading};
+use super::private_reading::{self, PrivateReading};
+use super::readings::Full;
 use super::shared_reading::{self, Running, SharedReading};
 
 /// A file of the library, with its readings.
@@ -43,7 +44,7 @@ impl MediaFile {
     /// # Errors
     /// Returns [`Full`] if the configured number of such readings is reached.
     pub fn fork(&self, play: Option<Play>) -> Result<PrivateReading, Full> {
-        private_reading::open(&self.context, &self.file, play)
+        private_reading::open(&self.context.readings, Arc::clone(&self.file) as _, play)
     }
 }
 

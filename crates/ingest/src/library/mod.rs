@@ -11,6 +11,8 @@
 //!   hub::Stream ◄── Reading (PlaybackCursor, Pace) ◄── Driver: two threads, next due first
 //! ```
 //!
+//! Whatever is [`Playable`] has private readings on threads of its own, too: [`Readings`].
+//!
 //! Both kinds of reading are a [`Stream`](glassline_hub::Stream) to the code that sends media, so
 //! no thread that serves clients ever reads a file. A file is read through once, when a client
 //! first asks for it. All its readings share the index and the descriptor. Each thread reads a
@@ -23,6 +25,8 @@ mod control;
 mod driver;
 mod error;
 mod file_cache;
+mod following;
+mod frame_source;
 mod indexed_file;
 mod inspection;
 mod listing;
@@ -32,6 +36,7 @@ mod playback;
 mod playback_cursor;
 mod private_reading;
 mod reading;
+mod readings;
 mod resolved_path;
 mod shared_reading;
 mod timeline;
@@ -39,14 +44,12 @@ mod timeline;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use glassline_demux::Format;
 use glassline_hub::Hub;
 
 use context::LibraryContext;
-use driver::Driver;
 use file_cache::FileCache;
 use glassline_runtime::Supervisor;
 use inspection::Inspection;
@@ -54,11 +57,13 @@ use inspection::Inspection;
 pub use context::Limits;
 pub use control::{Failure, Started};
 pub use error::Error;
+pub use frame_source::{FrameSource, NextFrame, Playable, SourceError};
 pub use indexed_file::IndexedFile;
 pub use listing::Listing;
 pub use media_file::MediaFile;
 pub use play::Play;
-pub use private_reading::{Full, PrivateReading};
+pub use private_reading::PrivateReading;
+pub use readings::{Full, Readings};
 pub use shared_reading::SharedReading;
 
 /// The files of a folder, as streams.
@@ -100,12 +105,11 @@ impl Library {
         limits: Limits,
         supervisor: &Arc<Supervisor>,
     ) -> io::Result<Self> {
+        let readings = Readings::start("library", limits.threads, limits.private, supervisor)?;
         let context = LibraryContext {
             hub,
             limits,
-            driver: Driver::start(limits.threads, supervisor)?,
-            private: AtomicUsize::new(0),
-            private_max: AtomicUsize::new(limits.private),
+            readings: Arc::new(readings),
         };
         let inspection = Inspection::new(folder.clone(), supervisor);
         Ok(Self {
@@ -175,10 +179,7 @@ impl Library {
 
     /// Replaces the most readings that belong to one client each; those that run go on.
     pub fn set_private_max(&self, max: usize) {
-        self.cache
-            .context()
-            .private_max
-            .store(max, Ordering::Relaxed);
+        self.cache.context().readings.set_private_max(max);
     }
 
     /// Returns why the file called `name` is not played: its format is not read, or it was broken
@@ -198,15 +199,15 @@ impl Library {
         Counts {
             media_files: self.cache.len(),
             opened: self.cache.opened(),
-            private: context.private.load(Ordering::Relaxed),
-            readings: context.driver.readings(),
+            private: context.readings.private(),
+            readings: context.readings.count(),
         }
     }
 }
 
 impl Drop for Library {
     fn drop(&mut self) {
-        self.cache.context().driver.close();
+        self.cache.context().readings.close();
     }
 }
 

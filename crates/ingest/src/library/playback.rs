@@ -2,15 +2,14 @@
 //! due.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use glassline_demux::Demuxer;
 use glassline_media::MediaTime;
 
 use super::control::{Failure, Started};
+use super::frame_source::Playable;
 use super::play::Play;
-use super::playback_cursor::{Effective, PlaybackCursor, ScheduledFrame};
+use super::playback_cursor::{Effective, PlaybackCursor, Progress, ScheduledFrame};
 use super::timeline::ReadingTimeline;
 use crate::{Pace, Rate};
 
@@ -32,6 +31,8 @@ pub(super) struct Playback {
     pub(super) ahead_bytes: usize,
     /// Whether all frames were read.
     read_out: bool,
+    /// Whether the next frame was not there yet when it was last looked for.
+    is_waiting: bool,
     /// End of the frames read so far, on the playback's timeline.
     pub(super) end: MediaTime,
     /// Time on the playback's timeline where it began or continues.
@@ -41,16 +42,24 @@ pub(super) struct Playback {
     pub(super) paused: bool,
 }
 
+/// When the next frame is due.
+pub(super) enum NextDue {
+    At(Instant),
+    /// When the file has grown.
+    Later,
+    /// The last frame was published.
+    Never,
+}
+
 impl Playback {
-    /// Prepares a playback of `source` from the position `from`. Reads the file.
+    /// Prepares a playback of `of` from the position `from`. Reads the file.
     pub(super) fn begin(
-        source: Demuxer,
+        of: &dyn Playable,
         from: Duration,
         play: Play,
         effective: Effective,
     ) -> Result<Self, Failure> {
-        let (cursor, begins) =
-            PlaybackCursor::new(source, from, &play, effective).map_err(Arc::new)?;
+        let (cursor, begins) = PlaybackCursor::new(of, from, &play, effective)?;
         let zero = cursor.zero(begins);
         let mut playback = Self {
             cursor,
@@ -61,12 +70,13 @@ impl Playback {
             ahead: VecDeque::new(),
             ahead_bytes: 0,
             read_out: false,
+            is_waiting: false,
             end: zero,
             zero,
             begins: Some(begins),
             paused: true,
         };
-        while playback.ahead.len() < PRIMING && !playback.read_out {
+        while playback.ahead.len() < PRIMING && !playback.read_out && !playback.is_waiting {
             playback.read()?;
         }
         Ok(playback)
@@ -109,21 +119,24 @@ impl Playback {
         Ok(())
     }
 
-    /// Returns when the next frame is due, and reads it if it was not read ahead; `None` after the
-    /// last.
-    pub(super) fn next_due(&mut self) -> Result<Option<Instant>, Failure> {
-        while self.ahead.is_empty() && !self.read_out {
+    /// Returns when the next frame is due, and reads it if it was not read ahead.
+    pub(super) fn next_due(&mut self) -> Result<NextDue, Failure> {
+        self.is_waiting = false;
+        while self.ahead.is_empty() && !self.read_out && !self.is_waiting {
             self.read()?;
         }
-        Ok(self
-            .ahead
-            .front()
-            .map(|scheduled| self.pace.due(scheduled.due)))
+        Ok(match self.ahead.front() {
+            Some(scheduled) => NextDue::At(self.pace.due(scheduled.due)),
+            None if self.is_waiting => NextDue::Later,
+            None => NextDue::Never,
+        })
     }
 
     pub(super) fn read(&mut self) -> Result<(), Failure> {
         let before = self.ahead.len();
-        self.read_out = !self.cursor.read(&mut self.ahead).map_err(Arc::new)?;
+        let progress = self.cursor.read(&mut self.ahead)?;
+        self.read_out = progress == Progress::Ended;
+        self.is_waiting = progress == Progress::Waiting;
         for scheduled in self.ahead.iter().skip(before) {
             self.ahead_bytes += scheduled.frame.data.len();
             self.end = self.end.max(scheduled.end());
@@ -139,7 +152,7 @@ impl Playback {
             }
             _ => true,
         };
-        !self.paused && !self.read_out && has_room()
+        !self.paused && !self.read_out && !self.is_waiting && has_room()
     }
 
     /// Returns the report on a playback that begins at `from` in the file.

@@ -3,9 +3,10 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use glassline_demux::{Demuxer, Error, Frame};
-use glassline_media::{Codec, Kind, MediaTime};
+use glassline_demux::Frame;
+use glassline_media::{Codec, Kind, MediaTime, Track};
 
+use super::frame_source::{FrameSource, NextFrame, Playable, SourceError};
 use super::play::Play;
 
 /// Scale from which on only keyframes are played; all frames would be more than a decoder or a
@@ -50,11 +51,22 @@ impl ScheduledFrame {
     }
 }
 
+/// Result of reading further.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Progress {
+    /// Frames were read.
+    Read,
+    /// The next frame is not there yet.
+    Waiting,
+    /// All frames were read.
+    Ended,
+}
+
 /// Reads the frames of one playback in the order of playing.
 pub(super) struct PlaybackCursor {
-    source: Demuxer,
+    tracks: Vec<Track>,
+    source: Box<dyn FrameSource>,
     selection: FrameSelection,
-    length_ns: i64,
     until_ns: Option<i64>,
     once: bool,
     ended: bool,
@@ -108,17 +120,17 @@ impl Effective {
 }
 
 impl PlaybackCursor {
-    /// Plays `source`, which was just forked, from the position `from` with the settings `play`.
-    /// Returns the position in the file where it begins, too. Reads the file.
+    /// Plays `of` from the position `from` with the settings `play`. Returns the position where the
+    /// playback begins, too. Reads the file.
     pub(super) fn new(
-        mut source: Demuxer,
+        of: &dyn Playable,
         from: Duration,
         play: &Play,
         effective: Effective,
-    ) -> Result<(Self, Duration), Error> {
-        let length_ns = nanos(source.duration());
-        let requested = MediaTime::from_nanos(nanos(from).min(length_ns));
-        let key = source.keyframe_at_or_before(requested);
+    ) -> Result<(Self, Duration), SourceError> {
+        let mut source = of.frames(play.once);
+        let requested = MediaTime::from_nanos(nanos(from)).min(source.end());
+        let key = source.beginning(requested, effective.scale < 0.0)?;
         let begin = key.map_or(requested, |key| key.max(MediaTime::ZERO));
         let selection = if effective.keys_only() {
             FrameSelection::Keyframes(KeyframeWalk {
@@ -136,9 +148,9 @@ impl PlaybackCursor {
             FrameSelection::All { video_only }
         };
         let cursor = Self {
+            tracks: of.tracks().to_vec(),
             source,
             selection,
-            length_ns,
             until_ns: play.until.map(nanos),
             once: play.once,
             ended: false,
@@ -154,19 +166,22 @@ impl PlaybackCursor {
         }
     }
 
-    /// Appends the next frames to `out`. Returns false after the end.
+    /// Appends the next frames to `out`.
     ///
     /// # Errors
     /// Returns the error of reading the file; the playback has ended then.
-    pub(super) fn read(&mut self, out: &mut VecDeque<ScheduledFrame>) -> Result<bool, Error> {
+    pub(super) fn read(
+        &mut self,
+        out: &mut VecDeque<ScheduledFrame>,
+    ) -> Result<Progress, SourceError> {
         if self.ended {
-            return Ok(false);
+            return Ok(Progress::Ended);
         }
         let read = match self.selection {
             FrameSelection::All { video_only } => self.read_frame(video_only, out),
             FrameSelection::Keyframes(_) => self.read_key(out),
         };
-        self.ended = !matches!(read, Ok(true));
+        self.ended = !matches!(read, Ok(Progress::Read | Progress::Waiting));
         read
     }
 
@@ -174,43 +189,38 @@ impl PlaybackCursor {
         &mut self,
         video_only: bool,
         out: &mut VecDeque<ScheduledFrame>,
-    ) -> Result<bool, Error> {
+    ) -> Result<Progress, SourceError> {
         loop {
-            let Some(frame) = self.source.next_frame()? else {
-                return Ok(false);
+            let (frame, position) = match self.source.next_frame()? {
+                NextFrame::Frame { frame, position } => (frame, position),
+                NextFrame::Later => return Ok(Progress::Waiting),
+                NextFrame::End => return Ok(Progress::Ended),
             };
-            if self
-                .until_ns
-                .is_some_and(|until| frame.decode_time.nanos() >= until)
-            {
-                return Ok(false);
+            let lead = frame.time.nanos().saturating_sub(frame.decode_time.nanos());
+            let decoded_ns = position.nanos().saturating_sub(lead);
+            if self.until_ns.is_some_and(|until| decoded_ns >= until) {
+                return Ok(Progress::Ended);
             }
-            if video_only && self.source.tracks()[frame.track].kind() != Kind::Video {
+            if video_only && self.tracks[frame.track.get()].kind() != Kind::Video {
                 continue;
             }
-            let position = frame.time.nanos().rem_euclid(self.length_ns.max(1));
             out.push_back(ScheduledFrame {
                 due: frame.decode_time,
                 shown: frame.time,
-                // When the file is played once, the last frame may lie at its very end.
-                position: duration(if self.once {
-                    frame.time.nanos()
-                } else {
-                    position
-                }),
+                position: duration(position.nanos()),
                 frame,
             });
-            return Ok(true);
+            return Ok(Progress::Read);
         }
     }
 
-    fn read_key(&mut self, out: &mut VecDeque<ScheduledFrame>) -> Result<bool, Error> {
+    fn read_key(&mut self, out: &mut VecDeque<ScheduledFrame>) -> Result<Progress, SourceError> {
         let FrameSelection::Keyframes(keys) = &self.selection else {
-            return Ok(false);
+            return Ok(Progress::Ended);
         };
         let (run_ns, backwards, step_ns) = (keys.run_ns, keys.backwards, keys.step_ns);
         let Some(key_ns) = keys.next_ns else {
-            return Ok(false);
+            return Ok(Progress::Ended);
         };
         let is_over = |until: i64| {
             if backwards {
@@ -220,14 +230,14 @@ impl PlaybackCursor {
             }
         };
         if self.until_ns.is_some_and(is_over) {
-            return Ok(false);
+            return Ok(Progress::Ended);
         }
         self.source.seek(MediaTime::from_nanos(key_ns))?;
         let frames = self.key_frames()?;
         if frames.is_empty() {
             // The index names frames that are not there. In a loop there would be nothing to wait
             // for.
-            return Ok(false);
+            return Ok(Progress::Ended);
         }
         for frame in frames {
             out.push_back(ScheduledFrame {
@@ -238,64 +248,82 @@ impl PlaybackCursor {
             });
         }
         let (next_ns, distance) = if backwards {
-            self.key_before(key_ns, step_ns)
+            self.key_before(key_ns, step_ns)?
         } else {
-            self.key_after(key_ns, step_ns)
+            self.key_after(key_ns, step_ns)?
         };
         if let FrameSelection::Keyframes(keys) = &mut self.selection {
             keys.next_ns = next_ns;
             keys.run_ns = run_ns.saturating_add(distance.max(1));
         }
-        Ok(true)
+        Ok(Progress::Read)
     }
 
     /// Returns the position of the next keyframe, and the distance to it.
-    fn key_after(&self, key_ns: i64, step_ns: i64) -> (Option<i64>, i64) {
-        let after = |ns: i64| {
-            let at = MediaTime::from_nanos(ns);
-            self.source.keyframe_after(at).map(MediaTime::nanos)
-        };
-        // If there is no keyframe that late, the file's last one is used.
-        let last = || {
-            let end = MediaTime::from_nanos(self.length_ns);
-            let last = self.source.keyframe_at_or_before(end);
-            last.map(MediaTime::nanos).filter(|last| *last > key_ns)
-        };
-        if let Some(next) = after(key_ns.saturating_add(step_ns - 1)).or_else(last) {
-            return (Some(next), next - key_ns);
+    fn key_after(&mut self, key_ns: i64, step_ns: i64) -> Result<(Option<i64>, i64), SourceError> {
+        let mut next = self.after(key_ns.saturating_add(step_ns - 1))?;
+        if next.is_none() {
+            // If there is no keyframe that late, the file's last one is used.
+            let last = self.before(self.source.end().nanos())?;
+            next = last.filter(|last| *last > key_ns);
         }
-        // Playback wraps around the end, unless the file is played once.
-        let first = after(-1).filter(|_| !self.once);
-        let rest = self.length_ns.saturating_sub(key_ns);
-        (first, rest.saturating_add(first.unwrap_or(0)))
+        if let Some(next) = next {
+            return Ok((Some(next), self.played_between(key_ns, next)?));
+        }
+        let rest = self.source.end().nanos().saturating_sub(key_ns);
+        if self.once {
+            return Ok((None, rest));
+        }
+        // Playback wraps around the end.
+        let first = self.after(-1)?;
+        Ok((first, rest.saturating_add(first.unwrap_or(0))))
     }
 
-    fn key_before(&self, key_ns: i64, step_ns: i64) -> (Option<i64>, i64) {
-        let before = |ns: i64| {
-            let at = MediaTime::from_nanos(ns);
-            self.source.keyframe_at_or_before(at).map(MediaTime::nanos)
-        };
-        // If there is no keyframe that early, the one right before is used.
-        let farther = before(key_ns.saturating_sub(step_ns)).or_else(|| before(key_ns - 1));
-        if let Some(next) = farther.filter(|next| *next < key_ns) {
-            return (Some(next), key_ns - next);
+    fn key_before(&mut self, key_ns: i64, step_ns: i64) -> Result<(Option<i64>, i64), SourceError> {
+        let mut next = self.before(key_ns.saturating_sub(step_ns))?;
+        if next.is_none() {
+            // If there is no keyframe that early, the one right before is used.
+            next = self.before(key_ns - 1)?;
         }
-        let last = before(self.length_ns).filter(|_| !self.once);
-        let rest = last.map_or(0, |last| self.length_ns - last);
-        (last, key_ns.saturating_add(rest))
+        if let Some(next) = next.filter(|next| *next < key_ns) {
+            return Ok((Some(next), self.played_between(next, key_ns)?));
+        }
+        if self.once {
+            return Ok((None, key_ns));
+        }
+        let end = self.source.end().nanos();
+        let last = self.before(end)?;
+        let rest = last.map_or(0, |last| end - last);
+        Ok((last, key_ns.saturating_add(rest)))
+    }
+
+    fn after(&mut self, ns: i64) -> Result<Option<i64>, SourceError> {
+        let found = self.source.keyframe_after(MediaTime::from_nanos(ns))?;
+        Ok(found.map(MediaTime::nanos))
+    }
+
+    fn before(&mut self, ns: i64) -> Result<Option<i64>, SourceError> {
+        let at = MediaTime::from_nanos(ns);
+        let found = self.source.keyframe_at_or_before(at)?;
+        Ok(found.map(MediaTime::nanos))
+    }
+
+    fn played_between(&mut self, from_ns: i64, to_ns: i64) -> Result<i64, SourceError> {
+        let (from, to) = (MediaTime::from_nanos(from_ns), MediaTime::from_nanos(to_ns));
+        self.source.played_between(from, to).map(nanos)
     }
 
     /// Returns the frames of the keyframe that was just sought: one, or the packets of a transport
     /// stream that carry it.
-    fn key_frames(&mut self) -> Result<Vec<Frame>, Error> {
+    fn key_frames(&mut self) -> Result<Vec<Frame>, SourceError> {
         let mut frames = Vec::new();
         let mut video_frame = TransportFrame::default();
         let mut bytes = 0;
         for _ in 0..SEARCH_MAX.max(KEY_BYTES_MAX / 188) {
-            let Some(frame) = self.source.next_frame()? else {
+            let NextFrame::Frame { frame, .. } = self.source.next_frame()? else {
                 break;
             };
-            let track = &self.source.tracks()[frame.track];
+            let track = &self.tracks[frame.track.get()];
             if track.kind() != Kind::Video || frames.is_empty() && !frame.keyframe {
                 continue;
             }

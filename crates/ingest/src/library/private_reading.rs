@@ -1,16 +1,15 @@
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use glassline_hub::{self as hub, State, Stream};
+use glassline_hub::{self as hub, State, Stream, StreamName};
 
-use super::context::LibraryContext;
 use super::control::{Control, PlayCommand};
 use super::control::{Failure, Started};
 use super::driver::Handle;
-use super::indexed_file::IndexedFile;
+use super::frame_source::Playable;
 use super::play::Play;
 use super::reading::{Audience, Reading};
+use super::readings::{Full, ReadingPermit, Readings};
 
 /// Limits of a private stream. No viewer joins it later, so it only needs to hold what one client
 /// may lag, and there may be a thousand such streams.
@@ -27,36 +26,49 @@ const LIMITS: hub::Limits = hub::Limits {
 pub struct PrivateReading {
     control: Arc<Control>,
     stream: Arc<Stream>,
-    file: Arc<IndexedFile>,
     handle: Handle,
     _permit: ReadingPermit,
 }
 
 pub(super) fn open(
-    context: &Arc<LibraryContext>,
-    file: &Arc<IndexedFile>,
+    readings: &Arc<Readings>,
+    of: Arc<dyn Playable>,
     play: Option<Play>,
 ) -> Result<PrivateReading, Full> {
-    let permit = ReadingPermit::take(context)?;
-    let stream = Stream::unlisted(file.unlisted_name(), LIMITS);
+    let permit = readings.permit()?;
+    let stream = Stream::unlisted(unlisted_name(of.name()), LIMITS);
     let control = Arc::new(Control::new());
     if let Some(play) = play {
         control.command(PlayCommand::Play(play));
     }
-    let reading = Reading::new(
-        Arc::clone(file),
-        Arc::clone(&stream),
-        Arc::clone(&control),
-        Audience::One,
-    );
-    let handle = context.driver.add(reading);
+    let reading = Reading::new(of, Arc::clone(&stream), Arc::clone(&control), Audience::One);
+    let handle = readings.add(reading);
     Ok(PrivateReading {
         control,
         stream,
-        file: Arc::clone(file),
         handle,
         _permit: permit,
     })
+}
+
+/// Returns the name of an unlisted stream that plays `played`, for logs. Characters that stream names must
+/// not have become `_`.
+pub(super) fn unlisted_name(played: &str) -> StreamName {
+    let allowed = |c: char| c.is_ascii_alphanumeric() || "._~-".contains(c);
+    let letters = played.chars().map(|c| if allowed(c) { c } else { '_' });
+    // A leading `~` is allowed in stream names and makes reserved words valid.
+    let text: String = std::iter::once('~').chain(letters).take(64).collect();
+    StreamName::parse(&text).expect("the letters are allowed and few")
+}
+
+impl Readings {
+    /// Creates a reading for one client, which waits for a command to play.
+    ///
+    /// # Errors
+    /// Returns [`Full`] if there are as many readings as there may be.
+    pub fn open(self: &Arc<Self>, of: Arc<dyn Playable>) -> Result<PrivateReading, Full> {
+        open(self, of, None)
+    }
 }
 
 impl PrivateReading {
@@ -66,16 +78,19 @@ impl PrivateReading {
         &self.stream
     }
 
-    /// Returns the file that is played.
-    pub fn file(&self) -> &Arc<IndexedFile> {
-        &self.file
-    }
-
     /// Continues, seeks, or changes the speed. When this returns, nothing of the playback before is
     /// published any more. [`started`](Self::started) tells when the new playback begins; its first
     /// unit wakes the stream's subscribers.
     pub fn play(&self, play: Play) {
         self.control.command(PlayCommand::Play(play));
+        self.handle.wake();
+    }
+
+    /// Hands `live` on from its next keyframe on, in place of what is read. The reading's timeline goes
+    /// on, with those tracks of `live` that the reading has, too.
+    pub fn follow(&self, live: Arc<Stream>) {
+        let wake = Arc::new(self.handle.clone());
+        self.control.command(PlayCommand::Follow { live, wake });
         self.handle.wake();
     }
 
@@ -114,37 +129,4 @@ impl Drop for PrivateReading {
         self.control.leave();
         self.handle.wake();
     }
-}
-
-/// The right to one private reading, given back when dropped.
-#[derive(Debug)]
-struct ReadingPermit(Arc<LibraryContext>);
-
-impl ReadingPermit {
-    fn take(context: &Arc<LibraryContext>) -> Result<Self, Full> {
-        let limit = context.private_max.load(Ordering::Relaxed);
-        let taken = context
-            .private
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |count| {
-                (count < limit).then_some(count + 1)
-            });
-        taken.map_err(|_| Full { limit })?;
-        Ok(Self(Arc::clone(context)))
-    }
-}
-
-impl Drop for ReadingPermit {
-    fn drop(&mut self) {
-        self.0.private.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-/// The configured number of private readings is reached.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "{limit} clients seek in files or change their speed already; raise `rtsp.media_clients` to allow more"
-)]
-pub struct Full {
-    /// Configured number of private readings, `rtsp.media_clients`.
-    pub limit: usize,
 }

@@ -9,9 +9,10 @@ use glassline_media::Track;
 
 use super::control::Failure;
 use super::control::{Control, PlayCommand};
-use super::indexed_file::IndexedFile;
+use super::following::Following;
+use super::frame_source::Playable;
 use super::play::Play;
-use super::playback::Playback;
+use super::playback::{NextDue, Playback};
 use super::playback_cursor::Effective;
 use super::timeline::ReadingTimeline;
 use crate::{UnitPacketizer, UnitTiming};
@@ -21,6 +22,9 @@ const TURN: usize = 8;
 
 /// Frames that are published before another reading has its turn.
 const UNITS: usize = 32;
+
+/// Time after which a reading looks again for what was not written yet.
+const GROWTH: Duration = Duration::from_millis(200);
 
 /// The users of a reading.
 #[derive(Debug)]
@@ -43,13 +47,15 @@ pub(super) enum Next {
 
 /// One reading, as the thread that runs it has it.
 pub(super) struct Reading {
-    file: Arc<IndexedFile>,
+    file: Arc<dyn Playable>,
     stream: Arc<Stream>,
     control: Arc<Control>,
     audience: Audience,
     /// Generation of the command in effect.
     generation: u64,
     playback: Option<Playback>,
+    /// The live stream that is handed on in place of a playback.
+    following: Option<Following>,
     packetizers: Vec<UnitPacketizer>,
     publisher: Option<Publisher>,
     timeline: ReadingTimeline,
@@ -58,7 +64,7 @@ pub(super) struct Reading {
 
 impl Reading {
     pub(super) fn new(
-        file: Arc<IndexedFile>,
+        file: Arc<dyn Playable>,
         stream: Arc<Stream>,
         control: Arc<Control>,
         audience: Audience,
@@ -75,6 +81,7 @@ impl Reading {
             audience,
             generation: 0,
             playback: None,
+            following: None,
             quiet_since: None,
         }
     }
@@ -87,7 +94,13 @@ impl Reading {
         }
         if let Some((generation, command)) = self.control.new_command(self.generation) {
             self.generation = generation;
+            self.following = None;
             let followed = match command {
+                PlayCommand::Follow { live, wake } => {
+                    self.playback = None;
+                    self.following = Some(Following::begin(&live, self.file.tracks(), wake));
+                    self.publish_again(now)
+                }
                 PlayCommand::Play(play) => self.play(play, now),
                 PlayCommand::Pause => {
                     self.playback
@@ -99,6 +112,12 @@ impl Reading {
             if let Err(failure) = followed {
                 self.fail(failure);
             }
+        }
+        if self.following.is_some() {
+            if let Err(failure) = self.hand_on(now) {
+                self.fail(failure);
+            }
+            return Next::Idle;
         }
         match self.publish_due(now) {
             Ok(next) => self.quiet_next(next, now),
@@ -164,10 +183,7 @@ impl Reading {
 
     fn play(&mut self, play: Play, now: Instant) -> Result<(), Failure> {
         let effective = Effective::of(&play, self.file.has_video());
-        if self.publisher.is_none() {
-            let tracks: Vec<Track> = self.file.tracks().to_vec();
-            self.publisher = Some(self.stream.publish(tracks, now)?);
-        }
+        self.publish_again(now)?;
         let goes_on = self
             .playback
             .take()
@@ -176,8 +192,7 @@ impl Reading {
             Some(playback) => playback,
             None => {
                 let from = play.from.unwrap_or_else(|| self.control.position());
-                let source = self.file.source(play.once);
-                Playback::begin(source, from, play, effective)?
+                Playback::begin(&*self.file, from, play, effective)?
             }
         };
         let position = self.control.position();
@@ -186,15 +201,40 @@ impl Reading {
         Ok(())
     }
 
+    /// Publishes the stream again, if its playback has ended.
+    fn publish_again(&mut self, now: Instant) -> Result<(), Failure> {
+        if self.publisher.is_none() {
+            let tracks: Vec<Track> = self.file.tracks().to_vec();
+            self.publisher = Some(self.stream.publish(tracks, now)?);
+        }
+        Ok(())
+    }
+
+    /// Publishes what the live stream has brought.
+    fn hand_on(&mut self, now: Instant) -> Result<(), Failure> {
+        let (Some(following), Some(publisher)) = (&mut self.following, &mut self.publisher) else {
+            return Ok(());
+        };
+        let timeline = &mut self.timeline;
+        let handed_on = self.control.publish(self.generation, |_| {
+            following.hand_on(timeline, publisher, now)
+        });
+        match handed_on.transpose()? {
+            Some(false) => Err(Failure::OtherTracks),
+            _ => Ok(()),
+        }
+    }
+
     fn publish_due(&mut self, now: Instant) -> Result<Next, Failure> {
         for _ in 0..UNITS {
             let Some(playback) = self.playback.as_mut().filter(|playback| !playback.paused) else {
                 return Ok(Next::Idle);
             };
             match playback.next_due()? {
-                None => return Ok(self.end(now)),
-                Some(due) if due > now => return Ok(Next::At(due)),
-                Some(_) => {}
+                NextDue::Never => return Ok(self.end(now)),
+                NextDue::Later => return Ok(Next::At(now + GROWTH)),
+                NextDue::At(due) if due > now => return Ok(Next::At(due)),
+                NextDue::At(_) => {}
             }
             if !self.publish_next(now)? {
                 break;
@@ -279,7 +319,7 @@ impl Reading {
         let backwards = playback.effective.scale < 0.0;
         let ended = self.control.publish(self.generation, |status| {
             status.position = if backwards {
-                self.file.duration()
+                self.file.end()
             } else {
                 Duration::ZERO
             };
@@ -299,6 +339,7 @@ impl Reading {
     fn fail(&mut self, failure: Failure) {
         tracing::warn!(file = self.file.name(), %failure, "playback of a file stopped");
         self.playback = None;
+        self.following = None;
         let detail = failure.to_string();
         self.control.fail(failure);
         if let Some(publisher) = self.publisher.take() {
@@ -323,6 +364,7 @@ impl Reading {
 
     fn leave(&mut self) {
         self.playback = None;
+        self.following = None;
         if let Some(publisher) = self.publisher.take() {
             publisher.finish(State::Ended {
                 detail: "the last viewer left".to_owned(),

@@ -8,6 +8,7 @@ use super::control::Control;
 use super::driver::Handle;
 use super::indexed_file::IndexedFile;
 use super::play::Play;
+use super::private_reading::unlisted_name;
 use super::reading::{Audience, Reading};
 use crate::stream_names;
 
@@ -47,14 +48,14 @@ pub(super) fn join(
     let name = stream_names::parse(file.name());
     let stream = context
         .hub
-        .unlisted(name.unwrap_or_else(|_| file.unlisted_name()));
+        .unlisted(name.unwrap_or_else(|_| unlisted_name(file.name())));
     let control = Arc::new(Control::new());
     let audience = Audience::All {
         hub: Arc::clone(&context.hub),
         linger: context.limits.linger,
     };
     let reading = Reading::new(
-        Arc::clone(file),
+        Arc::clone(file) as _,
         Arc::clone(&stream),
         Arc::clone(&control),
         audience,
@@ -63,7 +64,7 @@ pub(super) fn join(
         control,
         stream,
         hub: Arc::clone(&context.hub),
-        handle: context.driver.add(reading),
+        handle: context.readings.add(reading),
     };
     *slot = Some(running.clone());
     SharedReading { running }

@@ -7,6 +7,7 @@ use base64::engine::general_purpose::STANDARD;
 use glassline_media::{Bitrate, Codec, Kind, Track, TrackIndex};
 
 use super::TRACKS_MAX;
+use crate::range::Range;
 use crate::transport::{Group, Profile};
 
 /// A stream as a server describes it (RFC 8866, RFC 2326 appendix C.1): the writing counterpart
@@ -26,6 +27,8 @@ pub struct Presentation {
     /// Length of the presentation; `None` for a live stream, which has no end and allows no
     /// seek.
     pub duration: Option<Duration>,
+    /// The range of calendar time in which the stream was recorded; `None` if that is not told.
+    pub recorded: Option<Range>,
     /// The tracks; at most 32 are written, since there are no more dynamic payload types.
     pub tracks: Vec<Section>,
 }
@@ -105,6 +108,9 @@ impl Presentation {
         match self.duration {
             Some(duration) => write!(f, "a=range:npt=0-{:.3}\r\n", duration.as_secs_f64())?,
             None => f.write_str("a=range:npt=now-\r\n")?,
+        }
+        if let Some(recorded) = &self.recorded {
+            write!(f, "a=range:{recorded}\r\n")?;
         }
         let tracks = TrackIndex::enumerate(self.tracks.iter().take(TRACKS_MAX));
         for (index, section) in tracks {
@@ -246,6 +252,7 @@ mod tests {
             version: 42,
             address: [192, 0, 2, 1].into(),
             duration: None,
+            recorded: None,
             tracks,
         }
     }
@@ -286,6 +293,18 @@ mod tests {
             a=framesize:96 1920-1080\r\na=framerate:29.97\r\na=control:trackID=0\r\n\
             m=audio 0 RTP/AVP 0\r\na=rtpmap:0 PCMU/8000\r\na=control:trackID=1\r\n";
         assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn what_is_recorded_is_told_beside_the_length() {
+        let recorded = Presentation {
+            duration: Some(Duration::from_secs(90)),
+            recorded: Range::parse("clock=20261130T101500Z-20261130T101630Z"),
+            ..presentation(vec![Section::new(Track::new(Codec::Vp8))])
+        };
+        let text = recorded.to_string();
+        let lines = "a=range:npt=0-90.000\r\na=range:clock=20261130T101500Z-20261130T101630Z\r\nm=";
+        assert!(text.contains(lines), "{text}");
     }
 
     #[test]

@@ -261,6 +261,7 @@ impl Core {
             state: State::Ready,
             tracks: Vec::new(),
             position: None,
+            is_past: false,
         }
     }
 
@@ -277,7 +278,7 @@ impl Core {
             ssrc: given.ssrc,
             delivery: Some(Delivery::Unicast),
             mode: Some(match access {
-                Access::Read => Mode::Play,
+                Access::Read | Access::Past => Mode::Play,
                 Access::Publish => Mode::Record,
             }),
             ..Transport::new(Lower::Udp)
@@ -315,6 +316,7 @@ impl Core {
             return self.respond(request, Status::SESSION_NOT_FOUND, |_| {});
         };
         session.state = State::Playing;
+        session.is_past = matches!(played.range, Some(Range::Clock { .. }));
         let scale = played.scale.unwrap_or(1.0) * played.speed.unwrap_or(1.0);
         session.position = Position::of(played.range.as_ref(), Some(now), scale);
         let infos = played.starts.iter().map(|start| {

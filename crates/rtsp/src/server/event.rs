@@ -21,6 +21,8 @@ pub enum Access {
     Read,
     /// The client wants to publish the stream.
     Publish,
+    /// The client wants to play what was recorded of the stream.
+    Past,
 }
 
 /// Transport of a track, as the server chose it.

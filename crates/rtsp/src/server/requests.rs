@@ -159,6 +159,7 @@ impl Core {
         let access = match request.method {
             Method::Announce | Method::Record => Access::Publish,
             _ if is_announced(&target.path) => Access::Publish,
+            _ if self.is_of_past(&request, &target) => Access::Past,
             _ => Access::Read,
         };
         // A client that could set up the session may end it.
@@ -187,6 +188,18 @@ impl Core {
             },
         });
         self.wait(id, request, target, stage);
+    }
+
+    /// Returns whether a request is for what was recorded: the URL names an instant, or a session plays a
+    /// range of calendar time, or begins to.
+    fn is_of_past(&self, request: &Request, target: &Target) -> bool {
+        let range = request.headers.get("Range").and_then(Range::parse);
+        let session = self.session.as_deref();
+        let is_past = match (&request.method, range) {
+            (Method::Play, Some(range)) => matches!(range, Range::Clock { .. }),
+            _ => session.is_some_and(|session| session.is_past && session.path == target.path),
+        };
+        is_past || target.at().is_some()
     }
 
     /// Stores the request until the owner answers.

@@ -19,6 +19,8 @@ pub(super) struct Session {
     pub(super) state: State,
     pub(super) tracks: Vec<SetUp>,
     pub(super) position: Option<Position>,
+    /// Whether a range of calendar time is played.
+    pub(super) is_past: bool,
 }
 
 /// Position of playing in normal play time.

@@ -62,6 +62,14 @@ impl Target {
     }
 }
 
+impl Target {
+    /// Returns the instant of the stream's recordings that the URL names: `?at=`.
+    pub(super) fn at(&self) -> Option<&str> {
+        let pairs = self.query.as_deref()?.split('&');
+        pairs.into_iter().find_map(|pair| pair.strip_prefix("at="))
+    }
+}
+
 fn is_scheme(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric())
 }

@@ -55,7 +55,7 @@ pub(super) async fn guard(
         return next.run(request).await;
     }
     let (rules, method) = (*target.rules(), request.method().clone());
-    let right = rules.right(&method);
+    let right = rules.right(&method, request.uri().query());
     let shown = Shown::new(connection, request.headers(), request.uri()).by(rules.protocol);
     if method == Method::OPTIONS || right == Right::Key && method != Method::POST {
         let may_offer = may_offer(&app, right, shown, &target).await;

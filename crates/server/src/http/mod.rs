@@ -36,6 +36,7 @@ mod page_guard;
 mod pages;
 mod paging;
 mod panics;
+mod past;
 pub(crate) mod playback;
 pub(crate) mod problem;
 mod problem_page;

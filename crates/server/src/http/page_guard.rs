@@ -36,7 +36,7 @@ pub(super) async fn viewers(
     request: Request,
     next: Next,
 ) -> Response {
-    if target.rules().right(request.method()) == Right::Nothing {
+    if target.rules().right(request.method(), None) == Right::Nothing {
         return next.run(request).await;
     }
     // A page of another server of the cluster, whose viewer that one sent here.

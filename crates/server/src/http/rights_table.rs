@@ -97,6 +97,7 @@ const TABLE: &[(&str, &str, &str)] = &[
     ("GET", "/{stream}/hls/{pass}/dvr.m3u8", "113331"),
     ("GET", "/{stream}/hls/{pass}/vod.m3u8", "113331"),
     ("GET", "/{stream}/hls/{pass}/past/{file}", "113331"),
+    ("POST", "/{stream}/whep/{session}/at", "113331"),
     ("GET HEAD", "/api/v1/streams/{name}/export", "113331"),
     // Servers of the cluster alone.
     ("POST", "/-/playback/ask", "333333"),

@@ -80,6 +80,8 @@ pub(crate) struct Rules {
     page: Option<Right>,
     step: Step,
     errand: Option<Errand>,
+    /// Whether a query with an instant, `?at=`, makes a POST one for what was recorded.
+    takes_instants: bool,
 }
 
 /// The rules of all routes by their paths.
@@ -94,6 +96,7 @@ impl From<Right> for Rules {
             page: None,
             step: Step::Aside,
             errand: None,
+            takes_instants: false,
         }
     }
 }
@@ -124,6 +127,12 @@ impl Rules {
         self
     }
 
+    /// Lets a POST ask for what was recorded by an instant in its query, with the right to recordings.
+    pub(crate) const fn with_instants(mut self) -> Self {
+        self.takes_instants = true;
+        self
+    }
+
     /// Returns these rules as those of `path`, where a page needs the right `page`.
     pub(super) const fn declared(
         self,
@@ -144,8 +153,11 @@ impl Rules {
         self.page
     }
 
-    /// Returns the right that a request of `method` needs.
-    pub(super) fn right(&self, method: &Method) -> Right {
+    /// Returns the right that a request of `method` with this query needs.
+    pub(super) fn right(&self, method: &Method, query: Option<&str>) -> Right {
+        if self.takes_instants && method == Method::POST && instant(query).is_some() {
+            return Right::Do(Action::Playback);
+        }
         let page = self.page.filter(|_| is_get(method));
         page.unwrap_or(self.right)
     }
@@ -202,6 +214,13 @@ impl Rules {
         let is_of_participant = matches!(self.step, Step::Session(ClientRole::Participant));
         is_of_participant && method == Method::GET
     }
+}
+
+/// Returns the instant that a query names: `at=TIME`.
+pub(super) fn instant(query: Option<&str>) -> Option<String> {
+    let mut pairs = url::form_urlencoded::parse(query?.as_bytes());
+    let (_, text) = pairs.find(|(key, _)| key == "at")?;
+    Some(text.into_owned())
 }
 
 fn is_get(method: &Method) -> bool {

@@ -9,13 +9,15 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use axum::routing::{MethodRouter, get, patch, post};
 
+use glassline_access::auth::Action;
+
 use super::extract::{Path, has_word};
 use super::problem::Problem;
-use super::rules::{Errand, Right, Rules};
+use super::rules::{Errand, Right, Rules, instant};
 use super::server::Waiter;
 use super::stream_path::name_in_path;
 use super::viewer_routes::ViewerRoutes;
-use super::{api, body, layer_request, resource, viewer_events};
+use super::{api, body, layer_request, past, resource, viewer_events};
 use crate::app::App;
 use crate::failures::ClientRole;
 use crate::sessions::{ConnectionAddresses, Offer};
@@ -27,7 +29,10 @@ pub(super) fn routes() -> ViewerRoutes {
     ViewerRoutes::of("whep")
         .route(
             "/{stream}/whep",
-            Right::Read.offers_of(viewer).going_on_with(Errand::Watch),
+            Right::Read
+                .offers_of(viewer)
+                .going_on_with(Errand::Watch)
+                .with_instants(),
             resource::of_offers(offers),
         )
         .route(
@@ -63,6 +68,11 @@ pub(super) fn routes() -> ViewerRoutes {
             ),
         )
         .route(
+            "/{stream}/whep/{session}/at",
+            Right::Do(Action::Playback),
+            post(past::go_to),
+        )
+        .route(
             "/{stream}/whep/{session}/failure",
             Right::Read,
             post(give_up),
@@ -91,7 +101,14 @@ async fn offer(
         transcodes_video: has_word(query.as_deref(), "transcode"),
         ..Offer::new(sdp, connection)
     };
-    let answered = waiter.during(app.sessions.watch(&name, offer)).await??;
+    let answered = match instant(query.as_deref()) {
+        Some(at) => {
+            waiter
+                .during(past::watch(&app, &name, &at, offer))
+                .await??
+        }
+        None => waiter.during(app.sessions.watch(&name, offer)).await??,
+    };
     let name = name_in_path(&name);
     let location = format!("/{name}/whep/{}", answered.record.id.as_str());
     let mut created = resource::created(&app, answered, location.clone());

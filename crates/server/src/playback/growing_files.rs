@@ -18,6 +18,16 @@ pub(super) struct Shelf {
     pub(super) growing: Arc<GrowingFiles>,
 }
 
+impl Shelf {
+    /// Returns the means for what plays from `catalogue` alone, and keeps its file open.
+    pub(super) fn of(catalogue: &Catalogue) -> Self {
+        Self {
+            catalogue: catalogue.clone(),
+            growing: Arc::default(),
+        }
+    }
+}
+
 /// The fragments of growing files that were read lately, the latest file last.
 #[derive(Debug, Default)]
 pub(super) struct GrowingFiles(Mutex<VecDeque<(PathBuf, Vec<FragmentEntry>)>>);

@@ -2,8 +2,9 @@
 //!
 //! ```text
 //! catalogues ─ files ─► stretches that play as one ─► lists
-//!                          ├─ SegmentCutter ─► segments of HLS, as they stand in files
-//!                          └─ wanted part ─► Clip: fragments, or one file ─► Assembly: pieces of files ─► chunks
+//!              │           ├─ SegmentCutter ─► segments of HLS, as they stand in files
+//!              │           └─ wanted part ─► Clip: fragments, or one file ─► Assembly: pieces of files ─► chunks
+//!              └─ an instant ─► Past: a private stream at a pace
 //! ```
 //!
 //! In a cluster, the catalogues are those of all servers, and a file of another one is read over the network.
@@ -20,25 +21,30 @@ mod clip;
 mod growing_files;
 mod holdings;
 mod others;
+mod past;
 mod plan;
 mod segments;
 mod stretch;
 mod thumbnail;
 pub(crate) mod time_text;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use glassline_hub::StreamName;
+use glassline_ingest::library::Readings;
 use glassline_recording::{Catalogue, CatalogueError, CopyState, Mark, TimeRange};
-use glassline_runtime::{BlockingPool, Counter, FairPlaces, SourcePrefix};
+use glassline_runtime::{
+    BlockingPool, ConnectionLimit, Counter, FairPlaces, SourcePrefix, Supervisor,
+};
 use glassline_transcode::NoStill;
 
 use growing_files::{GrowingFiles, Shelf};
 
 use crate::metrics::head;
+use crate::recordings::Recording;
 use crate::service::{Departing, NamedViewer, NotEnded, Service, ViewerFigures};
 
 pub(crate) use clip::{Clip, ClipForm};
@@ -46,6 +52,7 @@ pub(crate) use holdings::Missing;
 #[cfg(test)]
 pub(crate) use holdings::MissingServer;
 pub(crate) use others::{OtherServers, Question};
+pub(crate) use past::{Past, PastFrom, PastReading, instant_of};
 pub(crate) use plan::Wanted;
 pub(crate) use segments::{Segment, SegmentContent, SegmentCutter, SegmentPlace};
 pub(crate) use stretch::Stretch;
@@ -61,6 +68,8 @@ const BODIES_PER_ADDRESS: usize = 32;
 /// Plays what was recorded.
 #[derive(Debug)]
 pub(crate) struct Playback {
+    recording: Arc<Recording>,
+    supervisor: Arc<Supervisor>,
     disk: BlockingPool,
     /// Threads that answer other servers: those above may all wait for other servers.
     of_others: BlockingPool,
@@ -71,6 +80,10 @@ pub(crate) struct Playback {
     growing: Arc<GrowingFiles>,
     bytes: Arc<Counter>,
     bodies: Counter,
+    /// Sessions that play the past.
+    sessions: ConnectionLimit,
+    /// The threads that play the past, once somebody has asked for it.
+    readings: Mutex<Option<Arc<Readings>>>,
 }
 
 /// The reason why there is no footage.
@@ -127,9 +140,12 @@ pub(crate) struct Listed<T> {
     pub(crate) missing: Missing,
 }
 
-impl Default for Playback {
-    fn default() -> Self {
+impl Playback {
+    /// Creates the playback of what `recording` keeps.
+    pub(crate) fn new(recording: Arc<Recording>, supervisor: &Arc<Supervisor>) -> Self {
         Self {
+            recording,
+            supervisor: Arc::clone(supervisor),
             disk: BlockingPool::new(READS),
             of_others: BlockingPool::new(READS),
             copies: BlockingPool::new(READS),
@@ -138,11 +154,11 @@ impl Default for Playback {
             growing: Arc::default(),
             bytes: Arc::default(),
             bodies: Counter::new(),
+            sessions: ConnectionLimit::new(past::SESSIONS_MAX, past::SESSIONS_PER_ADDRESS),
+            readings: Mutex::default(),
         }
     }
-}
 
-impl Playback {
     /// Returns the stretches of a stream within `range`, the oldest first.
     ///
     /// # Errors
@@ -246,6 +262,10 @@ impl Service for Playback {
 
     fn departing(self: Arc<Self>) -> BoxFuture<'static, Vec<Departing>> {
         std::future::ready(Vec::new()).boxed()
+    }
+
+    fn stop(&self) {
+        self.close_past();
     }
 }
 

@@ -123,11 +123,7 @@ impl OpenedFile {
 
     /// Returns the time of the first frame of a fragment.
     pub(super) fn time_of(&self, entry: &FragmentEntry) -> SystemTime {
-        if !entry.wall_clock.is_zero() {
-            return UNIX_EPOCH + entry.wall_clock;
-        }
-        let first = self.file.fragments().first().unwrap_or(entry);
-        self.start + entry.decode_time.saturating_since(first.decode_time)
+        time_of(&self.file, self.start, entry)
     }
 
     /// Returns the fragments of what is wanted, from one that a decoder can start with.
@@ -152,6 +148,19 @@ impl OpenedFile {
         let first = fragments.iter().position(is_new);
         &fragments[first.unwrap_or(fragments.len())..]
     }
+}
+
+/// Returns the time of the first frame of a fragment of `file`, which begins at `start`.
+pub(super) fn time_of(
+    file: &RecordedFile<OpenFootage>,
+    start: SystemTime,
+    entry: &FragmentEntry,
+) -> SystemTime {
+    if !entry.wall_clock.is_zero() {
+        return UNIX_EPOCH + entry.wall_clock;
+    }
+    let first = file.fragments().first().unwrap_or(entry);
+    start + entry.decode_time.saturating_since(first.decode_time)
 }
 
 impl Plan {

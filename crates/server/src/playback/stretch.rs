@@ -58,7 +58,7 @@ pub(super) fn of_files(
 ) -> Vec<Stretch> {
     let layer = match layer {
         Some(layer) => layer.to_owned(),
-        None => best_layer(&files),
+        None => best_layer(files.iter().map(|it| &it.file)),
     };
     let mut stretches = Vec::<Stretch>::new();
     for placed in files.into_iter().filter(|it| it.file.layer == layer) {
@@ -80,7 +80,7 @@ pub(super) fn of_files(
 }
 
 /// Returns the layer that was recorded as the best one of each time, or else the one of the largest thumbnails.
-fn best_layer(files: &[PlacedFile]) -> String {
+pub(super) fn best_layer<'a>(files: impl IntoIterator<Item = &'a RecordedFile>) -> String {
     let pixels = |file: &RecordedFile| {
         let tracks = file.tracks.iter();
         tracks
@@ -88,8 +88,7 @@ fn best_layer(files: &[PlacedFile]) -> String {
             .max()
     };
     let best = files
-        .iter()
-        .map(|it| &it.file)
+        .into_iter()
         .max_by_key(|it| (it.layer.is_empty(), pixels(it)));
     best.map(|it| it.layer.clone()).unwrap_or_default()
 }

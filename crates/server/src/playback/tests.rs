@@ -12,24 +12,26 @@ use glassline_media::{
     DecodeLead, Kind, MediaTime, MediaUnit, Stamps, TrackIndex, UnitBuilder, WallClock,
 };
 use glassline_recording::{Beginning, FileHeader, Folder};
+use glassline_runtime::Clock;
 use glassline_transcode::SizeLimit;
 
 use super::time_text::rfc3339;
 use super::*;
+use crate::config::Config;
 
 const CLIENT: SourcePrefix = SourcePrefix::V4(Ipv4Addr::LOCALHOST);
 
-/// Start of the recordings of tests: 2027-01-15T08:00:00Z.
-const START_S: u64 = 1_800_000_000;
+/// Start of the recordings of tests: 2023-11-14T22:13:20Z.
+const START_S: u64 = 1_700_000_000;
 
-fn at(seconds: f64) -> SystemTime {
+pub(super) fn at(seconds: f64) -> SystemTime {
     UNIX_EPOCH + Duration::from_secs(START_S) + Duration::from_secs_f64(seconds)
 }
 
 /// A folder of recordings of the stream `cam`, which is removed at the end.
-struct Recorded {
-    folder: Folder,
-    playback: Playback,
+pub(super) struct Recorded {
+    pub(super) folder: Folder,
+    pub(super) playback: Playback,
     catalogue: Catalogue,
 }
 
@@ -42,7 +44,7 @@ impl Drop for Recorded {
 impl Recorded {
     /// Records runs of H.264 and AAC, each from a second of the test on for so many seconds, in files of two
     /// seconds.
-    fn of(runs: &[(u64, u64)]) -> Self {
+    pub(super) fn of(runs: &[(u64, u64)]) -> Self {
         static NUMBER: AtomicUsize = AtomicUsize::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let path =
@@ -57,12 +59,12 @@ impl Recorded {
         catalogue.add(&folder).expect("an index");
         Self {
             folder,
-            playback: Playback::default(),
+            playback: playback(),
             catalogue,
         }
     }
 
-    fn subject(&self) -> Subject {
+    pub(super) fn subject(&self) -> Subject {
         Subject {
             catalogue: self.catalogue.clone(),
             others: None,
@@ -79,6 +81,14 @@ impl Recorded {
         };
         self.playback.clip(self.subject(), wanted, form).await
     }
+}
+
+/// A playback of a server that records nothing itself.
+fn playback() -> Playback {
+    let supervisor = Supervisor::start().expect("a thread");
+    let (config, hub) = (Config::default(), Arc::default());
+    let recording = Recording::start(&config, &hub, Clock::start(), &supervisor);
+    Playback::new(Arc::new(recording), &supervisor)
 }
 
 /// Writes the files of one run.

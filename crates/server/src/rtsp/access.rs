@@ -176,14 +176,14 @@ fn asked(question: Question) -> Decision {
 /// Returns whether an open server lets the client have `access` to this stream.
 fn is_open_stream(users: &Users, by: &Requester, access: Access, path: &str) -> bool {
     let readable = || users.open_streams(by).is_some_and(|it| it.has(users, path));
-    access == Access::Publish || readable()
+    access != Access::Read || readable()
 }
 
 /// Returns the rights whose token gives `access`: the publish token also opens the voices of rooms
 /// where reading is open, since its owner may join them.
 fn opening(users: &Users, by: &Requester, access: Access) -> &'static [Access] {
     match access {
-        Access::Publish => &[Access::Publish],
+        Access::Publish | Access::Past => &[Access::Publish],
         Access::Read if users.is_open(Access::Read, by) => &[Access::Publish],
         Access::Read => &[Access::Read],
     }

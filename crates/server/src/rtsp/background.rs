@@ -14,7 +14,9 @@ use glassline_runtime::{Key, Part, await_tracks};
 use super::access;
 use super::awaited_work::AwaitedWork;
 use super::clients::Clients;
-use super::command::{AwaitedStream, ClaimOutcome, Command, LookupResult};
+use super::command::{AwaitedStream, ClaimOutcome, Command, Found, LookupResult};
+use super::look_back::LookBack;
+use super::past;
 use super::pending_request::{Credentials, PendingRequest};
 use super::redirect::Placing;
 use super::shared::Shared;
@@ -82,7 +84,25 @@ impl Background {
                 client,
                 id,
                 request,
-                media_file,
+                found: media_file.map(Found::File).map_err(Answer::Refused),
+            };
+            shared.send(thread, Command::Found(Box::new(found)));
+        });
+    }
+
+    /// Looks for the recordings that a request is for.
+    pub(super) fn look_back(&self, client: Key, id: RequestId, back: LookBack) {
+        let (shared, thread) = (Arc::clone(&self.shared), self.thread);
+        self.shared.runtime.spawn(async move {
+            let LookBack { path, at, request } = back;
+            let finding = past::find(&shared, &path, at);
+            let found = shared.supervisor.catch_task(Part::Rtsp, finding).await;
+            let found = found.unwrap_or(Err(Answer::Refused(Refusal::Internal)));
+            let found = LookupResult {
+                client,
+                id,
+                request,
+                found: found.map(Box::new).map(Found::Past),
             };
             shared.send(thread, Command::Found(Box::new(found)));
         });

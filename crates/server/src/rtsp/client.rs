@@ -18,10 +18,10 @@ use glassline_runtime::{Arrival, ConnectionPermit, Key};
 use super::awaited_work::AwaitedWork;
 use super::counters::Counters;
 use super::failures::{self, ConnectionEnd, RequestedStream, Unfinished, interrupted};
-use super::file_playback::FilePlayback;
 use super::play_session::PlaySession;
 use super::publish_session::PublishSession;
 use super::reception::Departure;
+use super::recorded::Recorded;
 use super::view::ClientView;
 use super::wire::Wire;
 use crate::failures::{ClientRole, ConnectionFailure};
@@ -416,7 +416,7 @@ impl Client {
         let skipped = session.skipped();
         ClientView {
             stream: session.name().to_owned(),
-            private: session.file.as_ref().is_some_and(FilePlayback::is_private),
+            private: session.recorded.as_ref().is_some_and(Recorded::is_private),
             address: self.peer,
             user: self.connection.user().map(str::to_owned),
             transport: match (session.transports.kind(), &self.cookie) {

@@ -7,13 +7,14 @@ use glassline_hub::{Demand, StreamName};
 use glassline_ingest::NameClaim;
 use glassline_ingest::library::MediaFile;
 use glassline_rtsp::sdp::Description;
-use glassline_rtsp::server::{Answer, Refusal, RequestId};
+use glassline_rtsp::server::{Answer, RequestId};
 use glassline_runtime::{Key, SourcePrefix};
 use tokio::sync::oneshot;
 
 use super::pending_request::PendingRequest;
 use super::tunnels::Handover;
 use super::view::ClientView;
+use crate::playback::PastFrom;
 
 /// A command to an RTSP thread.
 #[derive(Debug)]
@@ -28,7 +29,7 @@ pub(super) enum Command {
     Dismiss(Dismissal),
     /// Return the clients that have a session.
     List(oneshot::Sender<Vec<ClientView>>),
-    /// The result of looking up a path in the media folder.
+    /// The result of looking something up on a disk.
     Found(Box<LookupResult>),
     /// A request that has waited for the tracks of a stream.
     Awaited(Box<AwaitedStream>),
@@ -54,14 +55,23 @@ pub(super) struct Dismissal {
     pub(super) reply: oneshot::Sender<bool>,
 }
 
-/// The result of looking up a path in the media folder.
+/// The result of looking up a path in the media folder, or an instant in the recordings.
 #[derive(Debug)]
 pub(super) struct LookupResult {
     pub(super) client: Key,
     pub(super) id: RequestId,
     pub(super) request: PendingRequest,
-    /// The file, or the refusal to answer with.
-    pub(super) media_file: Result<Arc<MediaFile>, Refusal>,
+    /// The file or the recordings, or the refusal to answer with.
+    pub(super) found: Result<Found, Answer>,
+}
+
+/// The file or the recordings that a path or an instant leads to.
+#[derive(Debug)]
+pub(super) enum Found {
+    /// A file of the media folder.
+    File(Arc<MediaFile>),
+    /// The recordings of a stream.
+    Past(Box<PastFrom>),
 }
 
 /// The outcome of claiming the name of an announced stream among several servers.

@@ -2,15 +2,13 @@
 //! file.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use glassline_ingest::library::{MediaFile, Play, SharedReading};
 use glassline_rtsp::range::{Npt, Range};
-use glassline_rtsp::server::{Refusal, RequestId};
+use glassline_rtsp::server::Refusal;
 
-use glassline_ingest::library::{MediaFile, Play, PrivateReading, SharedReading, Started};
-
-/// Longest time until a reading begins; a sleeping disk wakes up in this time.
-const START_LIMIT: Duration = Duration::from_secs(8);
+use super::own_reading::OwnReading;
 
 /// A session's part in the playback of a file.
 #[derive(Debug)]
@@ -19,17 +17,7 @@ pub(super) struct FilePlayback {
     /// The reading that all clients share.
     live: SharedReading,
     /// The session's own reading, once it asked for one.
-    private: Option<PrivateReading>,
-    /// A PLAY request whose reading has not begun yet, and the time by which it must begin.
-    starting: Option<(RequestId, Instant)>,
-}
-
-/// The result of a PLAY request whose reading had not begun.
-pub(super) enum FileStart {
-    /// The reading has begun.
-    Begun(Started),
-    /// The file cannot be read, or not in time.
-    Failed(Refusal),
+    own: Option<OwnReading>,
 }
 
 impl FilePlayback {
@@ -37,24 +25,23 @@ impl FilePlayback {
         Self {
             media_file,
             live,
-            private: None,
-            starting: None,
+            own: None,
         }
     }
 
     /// Returns whether the session has a reading of its own.
     pub(super) fn is_private(&self) -> bool {
-        self.private.is_some()
+        self.own.is_some()
     }
 
     /// Returns the session's own reading.
-    pub(super) fn private(&self) -> Option<&PrivateReading> {
-        self.private.as_ref()
+    pub(super) fn own_mut(&mut self) -> Option<&mut OwnReading> {
+        self.own.as_mut()
     }
 
     /// Gives the session a reading of its own.
-    pub(super) fn set_private(&mut self, private: PrivateReading) {
-        self.private = Some(private);
+    pub(super) fn set_own(&mut self, own: OwnReading) {
+        self.own = Some(own);
     }
 
     /// Starts the shared reading, or continues with it.
@@ -62,33 +49,12 @@ impl FilePlayback {
         self.live.play();
     }
 
-    /// Notes that request `id` is answered when the session's own reading has begun.
-    pub(super) fn await_start(&mut self, id: RequestId, now: Instant) {
-        self.starting = Some((id, now + START_LIMIT));
-    }
-
-    /// Returns the request that waited for the reading, once the reading has begun or failed.
-    pub(super) fn take_start(&mut self, now: Instant) -> Option<(RequestId, FileStart)> {
-        let (id, until) = self.starting?;
-        let start = match self.private.as_ref().and_then(PrivateReading::started) {
-            Some(Ok(started)) => FileStart::Begun(started),
-            Some(Err(failure)) => {
-                tracing::warn!(file = self.media_file.name(), %failure, "file cannot be played");
-                FileStart::Failed(Refusal::Internal)
-            }
-            None if until <= now => FileStart::Failed(Refusal::Unavailable { retry_after: None }),
-            None => return None,
-        };
-        self.starting = None;
-        Some((id, start))
-    }
-
     /// Pauses the session's own reading and returns the range that is left of it. The shared
     /// reading continues.
     pub(super) fn pause(&self) -> Option<Range> {
-        let private = self.private.as_ref()?;
+        let own = self.own.as_ref()?;
         Some(Range::Npt {
-            start: Some(Npt::At(private.pause())),
+            start: Some(Npt::At(own.reading().pause())),
             end: None,
         })
     }

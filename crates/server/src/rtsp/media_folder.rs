@@ -6,36 +6,35 @@
 
 use std::sync::Arc;
 
-use glassline_egress::rtsp::{StreamReader, TransportKind};
-use glassline_ingest::library::{MediaFile, PrivateReading, Started};
+use glassline_egress::rtsp::TransportKind;
+use glassline_ingest::library::{MediaFile, Started};
 use glassline_media::TrackIndex;
-use glassline_rtsp::range::{Npt, Range};
 use glassline_rtsp::server::{Answer, Refusal, RequestId};
 
 use super::client_scope::ClientScope;
-use super::command::LookupResult;
-use super::file_playback::{FilePlayback, FileStart, PlayRequest};
+use super::file_playback::{FilePlayback, PlayRequest};
+use super::own_reading::{OwnReading, ReadingStart};
+use super::own_stream;
 use super::pending_request::{PendingRequest, TrackRequest};
+use super::recorded::Recorded;
 use super::setup::{self, Described};
 use super::shared::Shared;
 
-/// Answers a request whose path was looked up in the media folder.
+/// Answers a request for a file of the media folder.
 pub(super) fn answer_found(
     shared: &Shared,
     scope: &mut ClientScope<'_>,
-    found: LookupResult,
+    media_file: Arc<MediaFile>,
+    request: PendingRequest,
 ) -> Answer {
-    let media_file = match found.media_file {
-        Ok(media_file) => media_file,
-        Err(refusal) => return Answer::Refused(refusal),
-    };
-    let track_request = match found.request {
+    let track_request = match request {
         PendingRequest::Describe { cipher, .. } => {
             let described = Described {
                 name: media_file.name(),
                 tracks: media_file.tracks(),
                 version: 1,
                 duration: Some(media_file.duration()),
+                recorded: None,
                 cipher,
             };
             return setup::describe(scope, &described);
@@ -45,9 +44,9 @@ pub(super) fn answer_found(
     let Some(session) = scope.client.player() else {
         return set_up_file(shared, scope, media_file, &track_request);
     };
-    match &session.file {
+    match &session.recorded {
         // This is a further track of the file that the session has already.
-        Some(file) if Arc::ptr_eq(&file.media_file, &media_file) => {
+        Some(Recorded::File(file)) if Arc::ptr_eq(&file.media_file, &media_file) => {
             let stream = Arc::clone(&session.stream);
             setup::set_up_stream(shared, scope, &stream, &track_request)
         }
@@ -65,7 +64,7 @@ fn set_up_file(
     let stream = Arc::clone(live.stream());
     let answer = setup::set_up_stream(shared, scope, &stream, track_request);
     if let Some(session) = scope.client.player_mut() {
-        session.file = Some(FilePlayback::new(media_file, live));
+        session.recorded = Some(Recorded::File(FilePlayback::new(media_file, live)));
     }
     answer
 }
@@ -79,7 +78,7 @@ pub(super) fn play(
 ) -> Option<Answer> {
     let session = scope.client.player_mut()?;
     let is_multicast = session.is(TransportKind::Multicast);
-    let file = session.file.as_mut()?;
+    let file = file_of(scope)?;
     // A multicast group cannot have a private reading.
     if !file.is_private() && (request.is_plain() || is_multicast) {
         file.play_live();
@@ -89,11 +88,11 @@ pub(super) fn play(
         Ok(play) => play,
         Err(refusal) => return Some(Answer::Refused(refusal)),
     };
-    session.rest();
-    let file = session.file.as_mut()?;
-    if let Some(private) = file.private() {
-        private.play(play);
-        file.await_start(id, scope.now);
+    scope.client.player_mut()?.rest();
+    let now = scope.now;
+    let file = file_of(scope)?;
+    if let Some(own) = file.own_mut() {
+        own.play(play, id, now);
         return None;
     }
     let private = match file.media_file.fork(None) {
@@ -103,38 +102,30 @@ pub(super) fn play(
             return Some(Answer::Refused(Refusal::NotEnoughBandwidth));
         }
     };
-    file.await_start(id, scope.now);
-    change_stream(scope, &private);
-    private.play(play);
-    let file = scope.client.player_mut()?.file.as_mut()?;
-    file.set_private(private);
+    own_stream::change_to(scope, private.stream());
+    let mut own = OwnReading::new(private);
+    own.play(play, id, now);
+    file_of(scope)?.set_own(own);
     None
 }
 
-/// Replaces the shared stream of a client with its private one.
-fn change_stream(scope: &mut ClientScope<'_>, private: &PrivateReading) {
-    let streams = &mut *scope.streams;
-    let Some(session) = scope.client.player_mut() else {
-        return;
-    };
-    let reader = streams.subscribe(private.stream(), scope.now);
-    let before = std::mem::replace(&mut session.reader, reader);
-    session.stream = Arc::clone(private.stream());
-    let numbers = streams.get(before).map(StreamReader::going_on);
-    if let (Some(reader), Some(numbers)) = (streams.get_mut(reader), numbers) {
-        reader.inherit(numbers);
+fn file_of<'a>(scope: &'a mut ClientScope<'_>) -> Option<&'a mut FilePlayback> {
+    match scope.client.player_mut()?.recorded.as_mut()? {
+        Recorded::File(file) => Some(file),
+        Recorded::Past(_) => None,
     }
-    streams.leave(before, scope.key);
-    streams.join(reader, scope.key);
 }
 
 /// Answers a PLAY request whose reading has begun, or failed.
 pub(super) fn answer_start(scope: &mut ClientScope<'_>) -> Option<(RequestId, Answer)> {
-    let file = scope.client.player_mut()?.file.as_mut()?;
-    let (id, start) = file.take_start(scope.now)?;
+    let recorded = scope.client.player_mut()?.recorded.as_mut()?;
+    let (id, start) = recorded.own_mut()?.take_start(scope.now)?;
     let answer = match start {
-        FileStart::Begun(started) => begin(scope, &started),
-        FileStart::Failed(refusal) => Answer::Refused(refusal),
+        ReadingStart::Begun(started) => begin(scope, &started),
+        ReadingStart::Failed(answer) => {
+            own_stream::return_unbegun(scope);
+            answer
+        }
     };
     Some((id, answer))
 }
@@ -158,13 +149,15 @@ fn begin(scope: &mut ClientScope<'_>, started: &Started) -> Answer {
         let first = started.first_packets.get(track.get()).copied();
         reader.start(track, transport.srtp(), first, Some(started.time))
     });
+    let starts = starts.collect();
+    if let Some(Recorded::Past(past)) = &mut session.recorded {
+        past.note_begun();
+    }
+    let recorded = session.recorded.as_ref();
     Answer::Playing {
-        range: Some(Range::Npt {
-            start: Some(Npt::At(started.from)),
-            end: started.until.map(Npt::At),
-        }),
+        range: recorded.map(|it| it.range(started.from, started.until)),
         scale: Some(started.scale),
         speed: Some(started.speed),
-        starts: starts.collect(),
+        starts,
     }
 }

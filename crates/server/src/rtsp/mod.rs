@@ -24,17 +24,24 @@ mod clients;
 mod command;
 mod counters;
 mod delivery;
+mod effect;
 mod event_source;
 mod failures;
 mod file_playback;
 mod listener;
+mod look_back;
 mod media_folder;
 mod metrics;
+mod own_reading;
+mod own_stream;
+mod past;
+mod past_playback;
 mod pending_request;
 mod play_session;
 mod publish_session;
 mod publishers;
 mod reception;
+mod recorded;
 mod recovery;
 mod redirect;
 mod requests;
@@ -79,6 +86,7 @@ pub use shared::{Handle, Shared};
 pub use view::ClientView;
 
 use crate::failures::Failures;
+use crate::playback::Playback;
 use event_source::EventSource;
 use listener::ThreadListeners;
 use shared::{LAG_KEPT, Multicast};
@@ -152,6 +160,7 @@ impl Options {
             hub: services.hub,
             users: services.users,
             library: services.library,
+            playback: services.playback,
             directory: services.directory,
             failures: services.failures,
             supervisor: services.supervisor,
@@ -187,6 +196,8 @@ pub struct Services {
     pub sites: Arc<Sites>,
     /// The media folder, if there is one.
     pub library: Option<Arc<Library>>,
+    /// The recordings of streams.
+    pub(crate) playback: Arc<Playback>,
     /// Streams of other servers; `None` for a server alone.
     pub(crate) directory: Option<Arc<Directory>>,
     /// Clock for NTP times.

@@ -15,8 +15,8 @@ use glassline_runtime::Key;
 
 use super::counters::Counters;
 use super::failures;
-use super::file_playback::FilePlayback;
 use super::reception::{Departure, Observed, Reception};
+use super::recorded::Recorded;
 use crate::failures::{ClientRole, ConnectionFailure};
 
 /// The session of a client that plays: its stream, tracks and position.
@@ -29,8 +29,8 @@ pub(super) struct PlaySession {
     /// Time at which the player gets its next chunk of datagrams; `None` if the latest chunk was
     /// the last.
     pub(super) paced_until: Option<Instant>,
-    /// The file of the media folder that the session plays, if it plays one.
-    pub(super) file: Option<FilePlayback>,
+    /// The file of the media folder, or the past of a stream, that the session plays.
+    pub(super) recorded: Option<Recorded>,
     /// The position in the stream while the session plays.
     pub(super) cursor: Option<Cursor>,
     has_logged_skip: bool,
@@ -57,7 +57,7 @@ impl PlaySession {
             stream,
             transports: TrackTransports::default(),
             paced_until: None,
-            file: None,
+            recorded: None,
             cursor: None,
             has_logged_skip: false,
             viewer: None,
@@ -77,8 +77,8 @@ impl PlaySession {
 
     /// Returns the name of the stream or file.
     pub(super) fn name(&self) -> &str {
-        match &self.file {
-            Some(file) => file.media_file.name(),
+        match &self.recorded {
+            Some(recorded) => recorded.name(),
             None => self.stream.name().as_str(),
         }
     }

@@ -6,23 +6,27 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use glassline_egress::rtsp::TrackTransport;
-use glassline_hub::{Stream, StreamName};
+use glassline_hub::Stream;
 use glassline_media::TrackIndex;
 use glassline_rtsp::mikey::Cipher;
 use glassline_rtsp::sdp::Description;
 use glassline_rtsp::server::{
-    Access, Answer, ClientCredentials, Closed, Event, Refusal, RequestId, SrtpPolicy,
+    Access, Answer, ClientCredentials, Event, Refusal, RequestId, SrtpPolicy,
 };
 use glassline_runtime::may_come;
 
 use super::access::{self, Decision, Right};
 use super::client::Role;
 use super::client_scope::ClientScope;
-use super::command::ClaimOutcome;
-use super::file_playback::{FilePlayback, PlayRequest};
+use super::command::{ClaimOutcome, Found, LookupResult};
+use super::effect::Effect;
+use super::file_playback::PlayRequest;
+use super::look_back::{LookBack, NamedInstant};
 use super::media_folder;
+use super::past;
 use super::pending_request::{Credentials, PendingRequest, TrackRequest};
 use super::publish_session::{ClaimedName, PublishSession, announced_name};
+use super::recorded::Recorded;
 use super::redirect::{self, Placing};
 use super::setup::{self, Described};
 use super::shared::Shared;
@@ -30,45 +34,6 @@ use super::wished_layer::WishedLayer;
 
 /// Time after which a client should ask again for a stream that is not there yet.
 const RETRY_AFTER: Duration = Duration::from_secs(2);
-
-/// The work of a thread after a request or another event of a connection.
-#[derive(Debug)]
-pub(super) enum Effect {
-    /// Answer the request with this number.
-    Answer(RequestId, Answer),
-    /// Answer PLAY, and begin to send if the client plays now.
-    Play(RequestId, Answer),
-    /// Hash a password, which answers the request.
-    Verify(RequestId, Credentials),
-    /// Look a path up in the media folder, which answers the request.
-    LookUp {
-        id: RequestId,
-        path: String,
-        request: PendingRequest,
-    },
-    /// Wait until the stream has tracks, and then answer the request.
-    Await {
-        id: RequestId,
-        stream: Arc<Stream>,
-        request: PendingRequest,
-    },
-    /// Ask which server of the cluster the client is to play the stream from, and then answer.
-    ChooseServer(RequestId, Box<Placing>),
-    /// Claim the name of the announced stream among several servers, and then answer the request.
-    ClaimName {
-        id: RequestId,
-        name: StreamName,
-        description: Box<Description>,
-    },
-    /// The client has torn down everything that it had set up.
-    Leave,
-    /// The client's connection is this tunnel's connection from server to client.
-    OpenTunnel { cookie: String },
-    /// The connection is this tunnel's connection from client to server.
-    JoinTunnel { cookie: String, rest: Vec<u8> },
-    /// Close the connection once everything is written.
-    Close(Closed),
-}
 
 /// Answers requests with the state that all threads share.
 #[derive(Debug)]
@@ -94,11 +59,15 @@ impl Requests {
             } => Some(self.authorize(scope, id, access, path, query.as_deref(), credentials)),
             Event::Describe { id, path, query } => {
                 let cipher = self.cipher_for(scope, query.as_deref());
+                let layer = WishedLayer::of(query.as_deref());
+                if let Some(at) = NamedInstant::of(query.as_deref()) {
+                    let request = PendingRequest::Describe { cipher, layer };
+                    return Some(Effect::LookBack(id, LookBack { path, at, request }));
+                }
                 let placing = Placing::new(&self.shared, scope, &path, query.as_deref(), cipher);
                 Some(match placing {
                     Some(placing) => Effect::ChooseServer(id, Box::new(placing)),
                     None => {
-                        let layer = WishedLayer::of(query.as_deref());
                         self.describe(scope, id, path, PendingRequest::Describe { cipher, layer })
                     }
                 })
@@ -118,9 +87,13 @@ impl Requests {
                     transport,
                     srtp,
                 };
-                Some(match access {
-                    Access::Read => self.set_up(scope, id, path, request),
-                    Access::Publish => Effect::Answer(id, setup::set_up_recording(scope, &request)),
+                let at = NamedInstant::of(query.as_deref());
+                Some(match (access, at) {
+                    (Access::Publish, _) => {
+                        Effect::Answer(id, setup::set_up_recording(scope, &request))
+                    }
+                    (_, Some(at)) => past::set_up(&self.shared, scope, id, path, at, request),
+                    (_, None) => self.set_up(scope, id, path, request),
                 })
             }
             Event::Play {
@@ -134,7 +107,7 @@ impl Requests {
                     scale,
                     speed,
                 };
-                play(scope, id, &request)
+                self.play(scope, id, &request)
             }
             Event::Pause { id } => Some(Effect::Answer(id, pause(scope))),
             Event::Announce {
@@ -151,13 +124,17 @@ impl Requests {
         }
     }
 
-    /// Answers a request whose path was looked up in the media folder.
+    /// Answers a request for what was looked up on a disk.
     pub(super) fn answer_found(
         &self,
         scope: &mut ClientScope<'_>,
-        found: super::command::LookupResult,
+        LookupResult { request, found, .. }: LookupResult,
     ) -> Answer {
-        media_folder::answer_found(&self.shared, scope, found)
+        match found {
+            Ok(Found::File(file)) => media_folder::answer_found(&self.shared, scope, file, request),
+            Ok(Found::Past(found)) => past::answer_found(&self.shared, scope, *found, &request),
+            Err(answer) => answer,
+        }
     }
 
     /// Checks the client's right to a stream.
@@ -258,6 +235,7 @@ impl Requests {
             tracks: &stream.tracks(),
             version: stream.totals().sources,
             duration: None,
+            recorded: None,
             cipher,
         };
         setup::describe(scope, &described)
@@ -356,6 +334,23 @@ impl Requests {
         Ok(stream)
     }
 
+    /// Plays what is set up. Returns nothing if the answer comes with the first frame.
+    fn play(
+        &self,
+        scope: &mut ClientScope<'_>,
+        id: RequestId,
+        request: &PlayRequest,
+    ) -> Option<Effect> {
+        let answer = if past::is_wanted(scope, request) {
+            past::play(&self.shared, scope, id, request)?
+        } else if plays_file(scope) {
+            media_folder::play(scope, id, request)?
+        } else {
+            scope.play()
+        };
+        Some(Effect::Play(id, answer))
+    }
+
     fn announce(
         &self,
         scope: &mut ClientScope<'_>,
@@ -421,23 +416,14 @@ impl Requests {
 /// Returns whether the client has set up a file of the media folder.
 fn plays_file(scope: &ClientScope<'_>) -> bool {
     let session = scope.client.player();
-    session.is_some_and(|session| session.file.is_some())
-}
-
-fn play(scope: &mut ClientScope<'_>, id: RequestId, request: &PlayRequest) -> Option<Effect> {
-    let answer = if plays_file(scope) {
-        media_folder::play(scope, id, request)?
-    } else {
-        scope.play()
-    };
-    Some(Effect::Play(id, answer))
+    session.is_some_and(|session| matches!(session.recorded, Some(Recorded::File(_))))
 }
 
 fn pause(scope: &mut ClientScope<'_>) -> Answer {
     match scope.client.player_mut() {
         Some(session) => {
             session.rest();
-            let range = session.file.as_ref().and_then(FilePlayback::pause);
+            let range = session.recorded.as_ref().and_then(Recorded::pause);
             Answer::Paused { range }
         }
         None => Answer::Refused(Refusal::NotInThisState),

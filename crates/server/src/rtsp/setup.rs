@@ -11,6 +11,7 @@ use glassline_egress::rtsp::{
 use glassline_hub::Stream;
 use glassline_media::{Track, TrackIndex};
 use glassline_rtsp::mikey::Cipher;
+use glassline_rtsp::range::Range;
 use glassline_rtsp::sdp::{Presentation, Section};
 use glassline_rtsp::server::{Answer, Refusal, SelectedTransport};
 use glassline_runtime::Key;
@@ -29,6 +30,8 @@ pub(super) struct Described<'a> {
     pub(super) version: u64,
     /// Duration of a file; `None` for a live stream.
     pub(super) duration: Option<Duration>,
+    /// The recorded range in calendar time; `None` if that is not told.
+    pub(super) recorded: Option<Range>,
     /// Cipher of the tracks if they are sent as SRTP.
     pub(super) cipher: Option<Cipher>,
 }
@@ -53,6 +56,7 @@ pub(super) fn describe(scope: &mut ClientScope<'_>, of: &Described<'_>) -> Answe
         version: of.version,
         address: scope.client.local.ip().to_canonical(),
         duration: of.duration,
+        recorded: of.recorded.clone(),
         tracks: sections,
     }))
 }

@@ -19,6 +19,7 @@ use super::tunnels::Tunnels;
 use super::view::ClientView;
 use crate::cluster::Directory;
 use crate::failures::Failures;
+use crate::playback::Playback;
 
 /// Time that a stream's recent past is longer than the delay that a client may have.
 pub(super) const LAG_KEPT: Duration = Duration::from_secs(1);
@@ -29,6 +30,8 @@ pub struct Shared {
     pub(super) hub: Arc<Hub>,
     pub(super) users: Arc<Users>,
     pub(super) library: Option<Arc<Library>>,
+    /// The recordings of streams.
+    pub(super) playback: Arc<Playback>,
     /// Streams of other servers; `None` for a server alone.
     pub(super) directory: Option<Arc<Directory>>,
     pub(super) failures: Arc<Failures>,

@@ -54,7 +54,7 @@ const PROTOCOLS: &[Protocol] = &[
     },
     Protocol {
         routes: http::playback::routes,
-        service: |_, _| Arc::<Playback>::default(),
+        service: |started, _| Arc::clone(&started.playback) as _,
     },
     Protocol {
         routes: ViewerRoutes::default,
@@ -69,11 +69,7 @@ const PROTOCOLS: &[Protocol] = &[
     },
     Protocol {
         routes: ViewerRoutes::default,
-        service: |_, app| {
-            let (hub, supervisor) = (&app.hub, &app.supervisor);
-            let recording = Recording::start(&app.config(), hub, app.clock, supervisor);
-            Arc::new(recording)
-        },
+        service: |started, _| Arc::clone(&started.recording) as _,
     },
 ];
 
@@ -153,6 +149,8 @@ pub(super) struct Services {
     rtsp_listeners: Vec<(&'static str, SocketAddr)>,
     pub(super) rtsp: Option<Rtsp>,
     pub(super) quic: Option<Quic>,
+    recording: Arc<Recording>,
+    playback: Arc<Playback>,
     /// Ends when this server has left its cluster.
     pub(super) joined: Option<JoinHandle<()>>,
     transcoders: Arc<Transcoders>,
@@ -176,7 +174,11 @@ impl Services {
         let rtsp_listeners = rtsp_listeners.map(|it| (it.name(), it.local_addr()));
         let rtsp_listeners = rtsp_listeners.collect();
         let allowed = AllowedConnections::of(config, cores);
-        let of_rtsp = rtsp_services(foundation, access, streams);
+        let (hub, supervisor) = (&foundation.hub, &foundation.supervisor);
+        let recording = Recording::start(config, hub, foundation.clock, supervisor);
+        let recording = Arc::new(recording);
+        let playback = Arc::new(Playback::new(Arc::clone(&recording), supervisor));
+        let of_rtsp = rtsp_services(foundation, access, streams, &playback);
         let rtsp = parts::start_rtsp(config, allowed, listeners, of_rtsp)?;
         let quic = start_quic(config, foundation, access, streams)?;
         let (cluster, stopped) = (streams.cluster.as_ref(), &foundation.stopped);
@@ -201,6 +203,8 @@ impl Services {
             rtsp_listeners,
             rtsp,
             quic,
+            recording,
+            playback,
             joined,
             transcoders,
             transcoding,
@@ -288,13 +292,19 @@ impl Services {
     }
 }
 
-fn rtsp_services(foundation: &Foundation, access: &Access, streams: &Streams) -> rtsp::Services {
+fn rtsp_services(
+    foundation: &Foundation,
+    access: &Access,
+    streams: &Streams,
+    playback: &Arc<Playback>,
+) -> rtsp::Services {
     rtsp::Services {
         hub: Arc::clone(&foundation.hub),
         latencies: Arc::clone(&foundation.latencies),
         users: Arc::clone(&access.users),
         sites: Arc::clone(&access.sites),
         library: streams.library.clone(),
+        playback: Arc::clone(playback),
         directory: streams.directory(),
         clock: foundation.clock,
         failures: Arc::clone(&foundation.failures),

@@ -24,6 +24,7 @@ use rand::RngCore;
 use super::admission::Admitted;
 use super::data_channels::DataChannelSetup;
 use super::offer::{ConnectionAddresses, Offer, OfferError};
+use super::past::PastSession;
 use super::peer::{Connecting, DataPublisher, Participant, Peer, Role, Viewer};
 use super::record::{IceGeneration, SessionRecord};
 use super::settings::{SessionDefaults, Settings};
@@ -168,6 +169,22 @@ impl Negotiator {
             tokio::time::sleep(handshake).await;
             drop(live);
         });
+        Ok(answered)
+    }
+
+    /// Makes a viewer of what was recorded of a stream. The session has no messages.
+    ///
+    /// # Errors
+    /// Returns the [`OfferError`] to answer with.
+    pub(crate) fn watch_past(
+        &self,
+        past: PastSession,
+        offer: Offer<'_>,
+    ) -> Result<AnsweredOffer, OfferError> {
+        let stream = Arc::clone(past.stream());
+        let (layout, tracks) = (stream.layout(), stream.tracks());
+        let answered = self.answer(stream, layout, &tracks, offer, None)?;
+        answered.record.set_past(past);
         Ok(answered)
     }
 

@@ -30,7 +30,7 @@ pub(crate) struct Offer<'a> {
 
 impl<'a> Offer<'a> {
     /// Returns the address of the client that sends the offer.
-    pub(super) const fn client(&self) -> std::net::IpAddr {
+    pub(crate) const fn client(&self) -> std::net::IpAddr {
         self.connection.peer.ip()
     }
 

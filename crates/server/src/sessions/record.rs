@@ -12,6 +12,7 @@ use glassline_webrtc::IceCredentials;
 use tokio::sync::watch;
 
 use super::diagnosis::ClientView;
+use super::past::PastSession;
 use super::peer::Peer;
 
 /// The registry's record of one session.
@@ -27,6 +28,8 @@ pub struct SessionRecord {
     /// Name of the watched file in the session's URL; unset if a stream is watched. The stream of a
     /// file may have another name, since a stream's name has no `/`.
     file: OnceLock<Box<str>>,
+    /// The recordings that the peer watches; unset if it watches a stream or a file.
+    past: OnceLock<PastSession>,
     created: Instant,
     /// End of the rights that the session was made with; unset if they have none.
     until: OnceLock<Instant>,
@@ -83,6 +86,7 @@ impl SessionRecord {
             stream: peer.stream().name().clone(),
             is_viewer: peer.is_viewer(),
             file: OnceLock::new(),
+            past: OnceLock::new(),
             created: now,
             until: OnceLock::new(),
             reports: Mutex::default(),
@@ -121,6 +125,17 @@ impl SessionRecord {
     /// Sets the name of the file that the session watches.
     pub(super) fn set_file(&self, name: &str) {
         self.file.get_or_init(|| name.into());
+    }
+
+    /// Gives the session the recordings that it plays.
+    pub(super) fn set_past(&self, past: PastSession) {
+        self.set_file(past.name());
+        self.past.get_or_init(|| past);
+    }
+
+    /// Returns the recordings that the session plays; `None` if it plays a stream or a file.
+    pub(crate) fn past(&self) -> Option<&PastSession> {
+        self.past.get()
     }
 
     /// Returns whether the peer watches a stream that other servers may have, too: files are those of

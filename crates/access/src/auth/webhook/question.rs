@@ -69,6 +69,7 @@ impl From<Access> for Action {
         match access {
             Access::Read => Self::Read,
             Access::Publish => Self::Publish,
+            Access::Past => Self::Playback,
         }
     }
 }

@@ -1,5 +1,8 @@
 //! The index of one track, which is built while the file is read.
 
+use std::io::Cursor;
+
+use bytes::Bytes;
 use glassline_media::{Kind, MediaTime, Track};
 
 use super::clock::Clock;
@@ -187,6 +190,25 @@ impl IndexedTrackBuilder {
         let bare = if needs_headers && facts.bare { BARE } else { 0 };
         self.add(sample.offset, length | flags | bare, start_ns, duration_ns)?;
         Ok(start_ns + duration_ns.unwrap_or(0).clamp(0, TIME_NS_MAX))
+    }
+
+    /// Converts a unit that this index does not have: another reader has found the unit, and whether a
+    /// decoder can start with the unit.
+    pub(crate) fn convert(&mut self, bytes: Vec<u8>, keyframe: bool) -> Result<Bytes, Fault> {
+        let bytes = Bytes::from(bytes);
+        let length = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
+        let mut window = Window::new(Box::new(Cursor::new(bytes.clone())))?;
+        let facts = Described::examine(
+            self.codings.current_mut(),
+            &mut self.timing,
+            &mut self.track,
+            &mut window,
+            0,
+            length,
+        )?;
+        drop(window);
+        let is_bare = keyframe && facts.bare;
+        Ok(self.codings.current().unit(bytes.into(), is_bare))
     }
 
     /// Drops the units that begin at `end_ns` or later. A unit that lasts beyond it is trimmed

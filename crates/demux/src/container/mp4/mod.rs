@@ -10,8 +10,11 @@ mod description;
 mod entries;
 mod fragments;
 mod movie;
+mod sample_form;
 mod samples;
 mod track;
+
+pub use sample_form::SampleForm;
 
 use crate::Data;
 use crate::container::indexed_track::IndexedTrackBuilder;

@@ -16,6 +16,7 @@ fn announcement(transports: &[RequestedTransport]) -> Announcement {
             version: 7,
             address: [192, 0, 2, 2].into(),
             duration: None,
+            recorded: None,
             tracks: tracks.map(Section::new).into(),
         },
         transports: transports.to_vec(),

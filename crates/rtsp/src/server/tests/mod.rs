@@ -12,6 +12,7 @@ mod auth;
 mod limits;
 mod loopback;
 mod operations;
+mod past;
 mod publish;
 mod sessions;
 mod setup;
@@ -101,6 +102,7 @@ impl Owner {
                         version: 7,
                         address: [192, 0, 2, 1].into(),
                         duration: None,
+                        recorded: None,
                         tracks: tracks(count),
                     }))
                 });
@@ -116,7 +118,7 @@ impl Owner {
                 ..
             } => {
                 let count = match access {
-                    Access::Read => self.tracks_of(path),
+                    Access::Read | Access::Past => self.tracks_of(path),
                     Access::Publish => Some(2),
                 };
                 let udp = matches!(transport, SelectedTransport::Udp { .. });

@@ -447,7 +447,7 @@ fn unauthorised(users: &Users, shown: Option<&Shown<'_>>, access: Access) -> Pro
     let (name, token) = (users.asks_for_names(), users.may_be_token(access));
     let kind = match access {
         Access::Read => "read",
-        Access::Publish => "publish",
+        Access::Publish | Access::Past => "publish",
     };
     let by_name = "a user's name and password";
     let kind = match users.has_token(access) {

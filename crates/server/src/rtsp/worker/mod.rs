@@ -21,13 +21,13 @@ use crate::rtsp::counters::Counters;
 use crate::rtsp::delivery::Delivery;
 use crate::rtsp::event_source::EventSource;
 use crate::rtsp::listener::ThreadListeners;
-use crate::rtsp::media_folder;
 use crate::rtsp::publishers::{self, Publishers};
-use crate::rtsp::requests::{Effect, Requests};
+use crate::rtsp::requests::Requests;
 use crate::rtsp::shared::Shared;
 use crate::rtsp::streams::Streams;
 use crate::rtsp::tunnels::Handover;
 use crate::rtsp::udp_clients::UdpClients;
+use crate::rtsp::{effect::Effect, media_folder};
 
 /// Events that are handled in one turn.
 const EVENTS: usize = 1024;
@@ -431,6 +431,7 @@ impl Worker {
             Effect::Play(id, answer) => clients.answer_play(key, id, answer, now),
             Effect::Verify(id, credentials) => background.verify(key, id, credentials),
             Effect::LookUp { id, path, request } => background.look_up(key, id, path, request),
+            Effect::LookBack(id, back) => background.look_back(key, id, back),
             Effect::Await {
                 id,
                 stream,

@@ -125,6 +125,7 @@ impl Recording {
             version,
             address,
             duration: None,
+            recorded: None,
             tracks: tracks.iter().cloned().map(Section::new).collect(),
         }
     }

@@ -1,0 +1,322 @@
+//! The frames of recordings, across files and gaps.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use glassline_demux::Frame;
+use glassline_ingest::library::{FrameSource, NextFrame, SourceError};
+use glassline_media::{MediaTime, Track};
+use glassline_recording::{RecordedFile, TimeRange};
+use glassline_runtime::calendar;
+
+use super::super::time_text::rfc3339;
+use super::super::growing_files::Shelf;
+use super::super::{NoFootage, Subject};
+use super::files::PastFiles;
+use super::opened::{OpenedPast, instant, position};
+
+/// Files that may be deleted or unreadable one after the other before nothing more is looked for.
+const MISSING_MAX: usize = 64;
+
+/// Largest jump of decode times between two fragments that is no gap.
+const JITTER_NS: i64 = 500_000_000;
+
+/// The frames of a stream's recordings. A look for a keyframe forgets the place that was read.
+#[derive(Debug)]
+pub(super) struct PastFrames {
+    shelf: Shelf,
+    files: PastFiles,
+    tracks: Vec<Track>,
+    opened: Option<OpenedPast>,
+    /// The fragment that is read; `None` after a seek.
+    line: Option<PlayedLine>,
+}
+
+/// How the times of the fragment that is read become times of the playback, and positions.
+#[derive(Clone, Copy, Debug)]
+struct PlayedLine {
+    /// Number of the run that the decode times count in, and the place of the fragment in its file.
+    run: u64,
+    fragment: usize,
+    /// End of the fragment in decode times of the run, in ns.
+    end_ns: i64,
+    /// Nanoseconds from decode times to times of the playback.
+    shift_ns: i64,
+    /// Nanoseconds from decode times to positions.
+    position_ns: i64,
+    /// Whether the next frame is the first one behind a gap.
+    is_behind_gap: bool,
+}
+
+impl PastFrames {
+    pub(super) fn new(of: Subject, tracks: Vec<Track>) -> Self {
+        Self {
+            shelf: Shelf::of(&of.catalogue),
+            files: PastFiles::new(of),
+            tracks,
+            opened: None,
+            line: None,
+        }
+    }
+
+    /// Opens a file, unless it is open already. Returns `None` if it was deleted, or cannot be read: what
+    /// it had is a gap then.
+    fn open(&mut self, known: RecordedFile) -> Result<Option<&mut OpenedPast>, SourceError> {
+        let is_open = |it: &OpenedPast| it.known.path == known.path;
+        if !self.opened.as_ref().is_some_and(is_open) {
+            self.line = None;
+            self.opened = match OpenedPast::open(&self.shelf, known, &self.tracks) {
+                Ok(opened) => opened,
+                Err(error) => {
+                    tracing::warn!(%error, "playback leaves out a recorded file");
+                    None
+                }
+            };
+        }
+        let Some(opened) = &mut self.opened else {
+            return Ok(None);
+        };
+        if let Some(codec) = opened.other_video() {
+            let since = rfc3339(opened.known.start);
+            let why = format!(
+                "the recording from {since} on is {codec}, which this session did not set up: ask for it \
+                 by a URL with ?at="
+            );
+            return Err(SourceError::Nothing(why));
+        }
+        // A failure shows when the frames are read.
+        let _ = opened.reader.refresh();
+        Ok(Some(opened))
+    }
+
+    fn first_after(&mut self, at: MediaTime) -> Result<Option<MediaTime>, SourceError> {
+        let known = self.files.at_or_before(instant(at))?;
+        if let Some(known) = known
+            && let Some(opened) = self.open(known)?
+            && let Some(place) = opened.keyframe_after(at)
+        {
+            return Ok(opened.position_at(place));
+        }
+        let mut from = instant(at);
+        for _ in 0..MISSING_MAX {
+            let Some(known) = self.files.after(from)? else {
+                break;
+            };
+            from = known.start;
+            if let Some(opened) = self.open(known)?
+                && let Some(place) = opened.keyframe_after(at)
+            {
+                return Ok(opened.position_at(place));
+            }
+        }
+        Ok(None)
+    }
+
+    fn last_before(&mut self, at: MediaTime) -> Result<Option<MediaTime>, SourceError> {
+        let mut until = instant(at);
+        for _ in 0..MISSING_MAX {
+            let Some(known) = self.files.at_or_before(until)? else {
+                break;
+            };
+            until = known.start - Duration::from_nanos(1);
+            if let Some(opened) = self.open(known)?
+                && let Some(place) = opened.keyframe_at_or_before(at)
+            {
+                return Ok(opened.position_at(place));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Goes on behind the last fragment that was there. Returns what follows if that is no frame.
+    fn go_on(&mut self) -> Result<Option<NextFrame>, SourceError> {
+        let Some(mut current) = self.opened.take() else {
+            return Ok(Some(NextFrame::End));
+        };
+        let (line, start) = (self.line, current.known.start);
+        let mut next = self.files.after(start)?;
+        // Only now: a next file is begun when the one before has all its fragments.
+        if current.reader.refresh().is_ok_and(|new| new > 0) {
+            self.opened = Some(current);
+            return Ok(None);
+        }
+        let mut last = None;
+        for _ in 0..MISSING_MAX {
+            let Some(known) = next else { break };
+            last = Some(known.clone());
+            if let Some(opened) = self.open(known)?
+                && let Some(place) = opened.keyframe_after(MediaTime::ZERO)
+            {
+                opened.reader.seek(place);
+                self.line = line;
+                return Ok(None);
+            }
+            next = match &last {
+                Some(last) => self.files.after(last.start)?,
+                None => None,
+            };
+        }
+        // The file may have been closed since it was opened.
+        let last = match last {
+            None => self.files.at_or_before(start)?,
+            last => last,
+        };
+        (self.opened, self.line) = (Some(current), line);
+        Ok(Some(match last.is_some_and(|it| !it.is_closed) {
+            true => NextFrame::Later,
+            false => NextFrame::End,
+        }))
+    }
+
+    /// Places the fragment that the next frame is of.
+    fn place_fragment(&mut self) {
+        let Some(opened) = &self.opened else { return };
+        let fragment = opened.reader.fragment();
+        let Some(entry) = opened.fragments().get(fragment) else {
+            return;
+        };
+        let run = opened.known.run;
+        let is_placed = |it: PlayedLine| {
+            let is_same = (it.run, it.fragment) == (run, fragment);
+            is_same && it.end_ns > entry.decode_time.nanos()
+        };
+        if self.line.is_some_and(is_placed) {
+            return;
+        }
+        let decode_ns = entry.decode_time.nanos();
+        let position_ns = opened.position(entry).nanos() - decode_ns;
+        let goes_on =
+            |line: &PlayedLine| line.run == run && (decode_ns - line.end_ns).abs() <= JITTER_NS;
+        let (shift_ns, is_behind_gap) = match &self.line {
+            None => (position_ns, false),
+            Some(line) if goes_on(line) => (line.shift_ns, false),
+            Some(line) => (line.end_ns + line.shift_ns - decode_ns, true),
+        };
+        let length_ns = i64::try_from(entry.duration.as_nanos()).unwrap_or(i64::MAX);
+        self.line = Some(PlayedLine {
+            run,
+            fragment,
+            end_ns: decode_ns.saturating_add(length_ns),
+            shift_ns,
+            position_ns,
+            is_behind_gap,
+        });
+    }
+
+    /// Returns a frame that was read as the playback has it; `None` for one of a track that is not played.
+    fn placed(&mut self, frame: Frame) -> Option<NextFrame> {
+        let line = self.line.as_mut()?;
+        let index = self.opened.as_ref()?.indices.get(frame.track.get())?;
+        let moved = |time: MediaTime, by: i64| MediaTime::from_nanos(time.nanos() + by);
+        Some(NextFrame::Frame {
+            position: moved(frame.time, line.position_ns),
+            frame: Frame {
+                track: (*index)?,
+                time: moved(frame.time, line.shift_ns),
+                decode_time: moved(frame.decode_time, line.shift_ns),
+                after_loss: std::mem::take(&mut line.is_behind_gap),
+                ..frame
+            },
+        })
+    }
+}
+
+impl FrameSource for PastFrames {
+    fn end(&self) -> MediaTime {
+        position(calendar::now())
+    }
+
+    fn beginning(
+        &mut self,
+        at: MediaTime,
+        backwards: bool,
+    ) -> Result<Option<MediaTime>, SourceError> {
+        let known = self.files.at_or_before(instant(at))?;
+        let has = |it: &RecordedFile| it.end() > instant(at) || !it.is_closed;
+        if let Some(known) = known.filter(has)
+            && let Some(opened) = self.open(known)?
+            && let Some(place) = opened.keyframe_at_or_before(at)
+        {
+            return Ok(opened.position_at(place));
+        }
+        let found = match backwards {
+            true => self.last_before(at)?,
+            false => self.first_after(at)?,
+        };
+        let missing = || {
+            let (of, at) = (&self.files.of().stream, rfc3339(instant(at)));
+            let way = if backwards { "before" } else { "from" };
+            SourceError::Nothing(format!("nothing of '{of}' is recorded {way} {at}"))
+        };
+        found.ok_or_else(missing).map(Some)
+    }
+
+    fn keyframe_at_or_before(&mut self, at: MediaTime) -> Result<Option<MediaTime>, SourceError> {
+        self.last_before(at)
+    }
+
+    fn keyframe_after(&mut self, at: MediaTime) -> Result<Option<MediaTime>, SourceError> {
+        self.first_after(at)
+    }
+
+    fn played_between(&mut self, from: MediaTime, to: MediaTime) -> Result<Duration, SourceError> {
+        let all = to.saturating_since(from);
+        if self.opened.as_ref().is_some_and(|it| it.has(from, to)) {
+            return Ok(all);
+        }
+        let (from, to) = (instant(from), instant(to));
+        let files = self.files.within(TimeRange { from, to })?;
+        let of_file = |it: &RecordedFile| {
+            let (start, end) = (it.start.max(from), it.end().min(to));
+            end.duration_since(start).unwrap_or_default()
+        };
+        Ok(files.iter().map(of_file).sum::<Duration>().min(all))
+    }
+
+    fn seek(&mut self, to: MediaTime) -> Result<(), SourceError> {
+        self.last_before(to)?;
+        self.line = None;
+        if let Some(opened) = &mut self.opened
+            && let Some(place) = opened.keyframe_at_or_before(to)
+        {
+            opened.reader.seek(place);
+        }
+        Ok(())
+    }
+
+    fn next_frame(&mut self) -> Result<NextFrame, SourceError> {
+        loop {
+            self.place_fragment();
+            let Some(opened) = &mut self.opened else {
+                return Ok(NextFrame::End);
+            };
+            match opened.reader.next_frame() {
+                Ok(Some(frame)) => {
+                    if let Some(next) = self.placed(frame) {
+                        return Ok(next);
+                    }
+                }
+                Ok(None) => {
+                    if let Some(next) = self.go_on()? {
+                        return Ok(next);
+                    }
+                }
+                Err(error) => {
+                    let file = opened.known.path.display();
+                    tracing::warn!(%file, %error, "playback leaves out the rest of a recorded file");
+                    let end = opened.fragments().len();
+                    opened.reader.seek(end);
+                }
+            }
+        }
+    }
+}
+
+impl From<NoFootage> for SourceError {
+    fn from(error: NoFootage) -> Self {
+        match error {
+            NoFootage::Nothing => Self::Nothing(error.to_string()),
+            other => Self::Broken(Arc::new(other)),
+        }
+    }
+}

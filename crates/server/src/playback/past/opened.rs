@@ -1,0 +1,127 @@
+//! One recorded file of the past that is played.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use glassline_cmaf::{FragmentEntry, FrameReader, ReadError};
+use glassline_media::{Kind, MediaTime, Track, TrackIndex};
+use glassline_recording::RecordedFile;
+
+use super::super::NoFootage;
+use super::super::assembly::OpenFootage;
+use super::super::growing_files::Shelf;
+use super::super::holdings::PlacedFile;
+use super::super::plan::{OpenedFile, time_of};
+
+/// A recorded file with the frames that are read from it.
+#[derive(Debug)]
+pub(super) struct OpenedPast {
+    pub(super) known: RecordedFile,
+    pub(super) reader: FrameReader<OpenFootage>,
+    /// For each track of the file the index of the track that it continues; `None` for one that is not
+    /// played.
+    pub(super) indices: Vec<Option<TrackIndex>>,
+}
+
+impl OpenedPast {
+    /// Opens a file to play `tracks` of it, or all that it has; `None` if the file was deleted, or has
+    /// nothing yet.
+    pub(super) fn open(
+        shelf: &Shelf,
+        known: RecordedFile,
+        tracks: &[Track],
+    ) -> Result<Option<Self>, NoFootage> {
+        let placed = PlacedFile {
+            file: known.clone(),
+            server: None,
+        };
+        let Some(opened) = OpenedFile::open(shelf, &placed)? else {
+            return Ok(None);
+        };
+        let reader = FrameReader::new(opened.file, &known.path);
+        let reader = reader.map_err(|error| unreadable(&known, &error))?;
+        let indices = reader.tracks().map(|track| {
+            let mut wanted = TrackIndex::enumerate(tracks);
+            let found = wanted.find(|(_, it)| it.has_form_of(track));
+            found.map(|(index, _)| index)
+        });
+        Ok(Some(Self {
+            indices: indices.collect(),
+            reader,
+            known,
+        }))
+    }
+
+    /// Returns the tracks of the file as its first frames describe them.
+    pub(super) fn described(&mut self) -> Result<Vec<Track>, NoFootage> {
+        /// Frames among which the first of each track is looked for.
+        const FRAMES_MAX: usize = 200;
+        self.reader.seek(0);
+        let mut unseen: Vec<bool> = self.reader.tracks().map(|_| true).collect();
+        for _ in 0..FRAMES_MAX {
+            let read = self.reader.next_frame();
+            let Some(frame) = read.map_err(|error| unreadable(&self.known, &error))? else {
+                break;
+            };
+            unseen[frame.track.get()] = false;
+            if !unseen.contains(&true) {
+                break;
+            }
+        }
+        Ok(self.reader.tracks().cloned().collect())
+    }
+
+    /// Returns the name of the codec of the file's video if that is none of the tracks that are played.
+    pub(super) fn other_video(&self) -> Option<String> {
+        let mut tracks = self.reader.tracks().zip(&self.indices);
+        let other = tracks.find(|(track, index)| track.kind() == Kind::Video && index.is_none());
+        other.map(|(track, _)| track.codec.to_string())
+    }
+
+    pub(super) fn fragments(&self) -> &[FragmentEntry] {
+        self.reader.file().fragments()
+    }
+
+    /// Returns the time of the first frame of a fragment, since 1970.
+    pub(super) fn position(&self, entry: &FragmentEntry) -> MediaTime {
+        position(time_of(self.reader.file(), self.known.start, entry))
+    }
+
+    /// Returns the place of the last fragment at or before `at` that a decoder can start with.
+    pub(super) fn keyframe_at_or_before(&self, at: MediaTime) -> Option<usize> {
+        let fits = |it: &FragmentEntry| it.starts_with_sync && self.position(it) <= at;
+        self.fragments().iter().rposition(fits)
+    }
+
+    /// Returns the place of the first fragment after `at` that a decoder can start with.
+    pub(super) fn keyframe_after(&self, at: MediaTime) -> Option<usize> {
+        let fits = |it: &FragmentEntry| it.starts_with_sync && self.position(it) > at;
+        self.fragments().iter().position(fits)
+    }
+
+    pub(super) fn position_at(&self, place: usize) -> Option<MediaTime> {
+        self.fragments().get(place).map(|it| self.position(it))
+    }
+
+    /// Returns whether the file has what is between two positions.
+    pub(super) fn has(&self, from: MediaTime, to: MediaTime) -> bool {
+        let end = self
+            .fragments()
+            .last()
+            .map(|it| self.position(it) + it.duration);
+        position(self.known.start) <= from && end.is_some_and(|end| to <= end)
+    }
+}
+
+fn unreadable(known: &RecordedFile, error: &ReadError) -> NoFootage {
+    NoFootage::Unreadable(format!("{}: {error}", known.path.display()))
+}
+
+/// Returns an instant as a position, which counts from 1970.
+pub(super) fn position(at: SystemTime) -> MediaTime {
+    MediaTime::ZERO + at.duration_since(UNIX_EPOCH).unwrap_or_default()
+}
+
+/// Returns the instant of a position.
+pub(super) fn instant(at: MediaTime) -> SystemTime {
+    UNIX_EPOCH + Duration::from_nanos(u64::try_from(at.nanos()).unwrap_or(0))
+}

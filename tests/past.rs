@@ -1,0 +1,238 @@
+//! Recordings of the built binary as streams: RTSP from an instant on, sought in, and back to live.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
+use std::process::Command;
+use std::time::Duration;
+
+use libtest_mimic::Failed;
+use serde_json::json;
+
+use crate::browser::ensure;
+use crate::http;
+use crate::peers::{Peer, Test};
+use crate::recordings::{Recorded, wait_for_fragments};
+use crate::server::Server;
+
+pub(crate) const TESTS: &[Test] = &[
+    Test {
+        name: "past::ffmpeg_plays_what_was_recorded",
+        needs: &[Peer::Ffmpeg],
+        run: ffmpeg_plays_what_was_recorded,
+    },
+    Test {
+        name: "past::a_session_goes_to_the_past_and_back",
+        needs: &[],
+        run: a_session_goes_to_the_past_and_back,
+    },
+];
+
+/// A server that records its demo stream, and the time at which the recording begins.
+fn recording_server(name: &str) -> Result<(Recorded, Server, String), String> {
+    let recorded = Recorded::new(name)?;
+    let yaml = recorded.yaml("  record:\n    - streams: [\"demo\"]\n");
+    let server = Server::configured(&yaml, &["demo"])?;
+    wait_for_fragments(&server, 8.0)?;
+    let list = http::get_json(&server.url("/-/playback/list?path=demo"))?;
+    let start = list[0]["start"].as_str().ok_or_else(|| list.to_string())?;
+    let start = start.to_owned();
+    Ok((recorded, server, start))
+}
+
+fn ffmpeg_plays_what_was_recorded() -> Result<(), Failed> {
+    let (_recorded, server, start) = recording_server("played")?;
+    let url = format!("{}?at={start}", server.rtsp_url("demo"));
+    let mut command = Command::new("timeout");
+    command.args(["60", "ffmpeg", "-hide_banner", "-loglevel", "error"]);
+    command.args(["-rtsp_transport", "tcp", "-i", &url, "-t", "2", "-map", "0"]);
+    command.args(["-f", "framecrc", "-"]);
+    let output = command.output()?;
+    let printed = String::from_utf8_lossy(&output.stdout);
+    let of = |track: &str| printed.lines().filter(|it| it.starts_with(track)).count();
+    let said = String::from_utf8_lossy(&output.stderr);
+    let seen = json!([of("0,"), of("1,"), said, server.printed()]);
+    // The demo has 30 pictures and 50 packets of audio a second.
+    ensure(output.status.success(), "FFmpeg ends well", &seen)?;
+    ensure(of("0,") >= 55, "pictures of two seconds", &seen)?;
+    ensure(of("1,") >= 80, "audio of two seconds", &seen)
+}
+
+/// A client that writes its requests itself.
+struct Client {
+    connection: BufReader<TcpStream>,
+    url: String,
+    session: String,
+    sequence: u32,
+    /// RTP packets of the first track since the last request.
+    packets: usize,
+}
+
+/// The answer to a request.
+#[derive(Debug)]
+struct Reply {
+    status: String,
+    headers: Vec<(String, String)>,
+}
+
+impl Reply {
+    fn header(&self, name: &str) -> &str {
+        let mut headers = self.headers.iter();
+        let found = headers.find(|(it, _)| it.eq_ignore_ascii_case(name));
+        found.map_or("", |(_, value)| value)
+    }
+}
+
+impl Client {
+    fn open(url: String) -> Result<Self, String> {
+        let rest = url.trim_start_matches("rtsp://");
+        let address = rest.split('/').next().unwrap_or_default();
+        let connection = TcpStream::connect(address).map_err(|error| error.to_string())?;
+        let patience = Some(Duration::from_secs(30));
+        connection
+            .set_read_timeout(patience)
+            .map_err(|error| error.to_string())?;
+        Ok(Self {
+            connection: BufReader::new(connection),
+            url,
+            session: String::new(),
+            sequence: 0,
+            packets: 0,
+        })
+    }
+
+    /// Skips a frame of media. Returns false if a response comes next.
+    fn skip_frame(&mut self) -> std::io::Result<bool> {
+        if self.connection.fill_buf()?.first() != Some(&b'$') {
+            return Ok(false);
+        }
+        let mut head = [0; 4];
+        self.connection.read_exact(&mut head)?;
+        let length = u64::from(u16::from_be_bytes([head[2], head[3]]));
+        let mut frame = (&mut self.connection).take(length);
+        std::io::copy(&mut frame, &mut std::io::sink())?;
+        self.packets += usize::from(head[1] == 0);
+        Ok(true)
+    }
+
+    fn ask(&mut self, method: &str, below: &str, headers: &str) -> Result<Reply, String> {
+        self.sequence += 1;
+        let session = match self.session.as_str() {
+            "" => String::new(),
+            session => format!("Session: {session}\r\n"),
+        };
+        let request = format!(
+            "{method} {}{below} RTSP/1.0\r\nCSeq: {}\r\n{session}{headers}\r\n",
+            self.url, self.sequence
+        );
+        let write = self.connection.get_mut().write_all(request.as_bytes());
+        write.map_err(|error| error.to_string())?;
+        self.reply().map_err(|error| format!("{method}: {error}"))
+    }
+
+    fn reply(&mut self) -> std::io::Result<Reply> {
+        while self.skip_frame()? {}
+        let mut lines = Vec::new();
+        loop {
+            let mut line = String::new();
+            if self.connection.read_line(&mut line)? == 0 {
+                return Err(std::io::ErrorKind::UnexpectedEof.into());
+            }
+            match line.trim_end() {
+                "" => break,
+                line => lines.push(line.to_owned()),
+            }
+        }
+        let headers = lines.iter().skip(1).filter_map(|it| it.split_once(':'));
+        let reply = Reply {
+            status: lines.first().cloned().unwrap_or_default(),
+            headers: headers
+                .map(|(name, value)| (name.trim().to_owned(), value.trim().to_owned()))
+                .collect(),
+        };
+        let length = reply.header("Content-Length").parse().unwrap_or(0);
+        let mut body = (&mut self.connection).take(length);
+        std::io::copy(&mut body, &mut std::io::sink())?;
+        self.packets = 0;
+        Ok(reply)
+    }
+
+    /// Waits for so many packets of media.
+    fn receive(&mut self, packets: usize) -> Result<(), String> {
+        while self.packets < packets {
+            match self.skip_frame() {
+                Ok(true) => {}
+                Ok(false) => return Err("a response without a request".to_owned()),
+                Err(error) => return Err(format!("{} packets: {error}", self.packets)),
+            }
+        }
+        Ok(())
+    }
+
+    fn play(&mut self, headers: &str) -> Result<Reply, String> {
+        self.ask("PLAY", "", headers)
+    }
+}
+
+fn a_session_goes_to_the_past_and_back() -> Result<(), Failed> {
+    let (_recorded, server, start) = recording_server("sought")?;
+    let clock: String = start.chars().filter(|it| !"-:".contains(*it)).collect();
+    let mut client = Client::open(server.rtsp_url("demo"))?;
+    let transport = "Transport: RTP/AVP/TCP;unicast;interleaved=0-1\r\n";
+    let set_up = client.ask("SETUP", "/trackID=0", transport)?;
+    let session = set_up.header("Session").split(';').next();
+    client.session = session.unwrap_or_default().to_owned();
+    let live = client.play("Range: npt=now-\r\n")?;
+    ensure(
+        live.header("Range") == "npt=now-",
+        "live",
+        &json!(format!("{live:?}")),
+    )?;
+    client.receive(20)?;
+
+    let past = client.play(&format!("Range: clock={clock}-\r\n"))?;
+    let shown = json!([format!("{past:?}"), server.printed()]);
+    ensure(past.status.contains("200"), "the past is played", &shown)?;
+    let second = &clock[..15];
+    ensure(
+        past.header("Range").starts_with(&format!("clock={second}")),
+        "the answer says from where on",
+        &shown,
+    )?;
+    ensure(
+        past.header("RTP-Info").contains("rtptime="),
+        "numbers",
+        &shown,
+    )?;
+    client.receive(20)?;
+
+    let paused = client.ask("PAUSE", "", "")?;
+    ensure(
+        paused.header("Range").starts_with("clock="),
+        "paused",
+        &json!(format!("{paused:?}")),
+    )?;
+    let fast = client.play("Scale: 4\r\n")?;
+    ensure(
+        fast.header("Scale") == "4.000",
+        "fast",
+        &json!(format!("{fast:?}")),
+    )?;
+    client.receive(2)?;
+
+    let never = client.play("Range: clock=20990101T000000Z-\r\n")?;
+    ensure(
+        never
+            .status
+            .starts_with("RTSP/1.0 457 the range begins in the future"),
+        "a sentence says what is wrong",
+        &json!(never.status),
+    )?;
+    let live = client.play("Range: npt=now-\r\n")?;
+    ensure(
+        live.header("Range") == "npt=now-",
+        "back to live",
+        &json!(format!("{live:?}")),
+    )?;
+    client.receive(20)?;
+    Ok(())
+}
