@@ -7,8 +7,8 @@ use glassline_url::Login;
 use url::Url;
 
 use super::{
-    Away, CameraScheme, LADDER, ON_OR_OFF, OnvifService, PUBLISHERS, SpecError, StreamPolicy, TRANSCODE,
-    UdpPorts, seconds, switch,
+    Away, CameraScheme, LADDER, ON_OR_OFF, OnvifService, PUBLISHERS, SpecError, StreamPolicy,
+    TRANSCODE, UdpPorts, seconds, switch,
 };
 use crate::Reach;
 use crate::spelling::nearest;

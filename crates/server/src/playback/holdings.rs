@@ -10,8 +10,8 @@ use bytes::Bytes;
 use futures_util::future::join_all;
 use glassline_hub::StreamName;
 use glassline_recording::{
-    Beginning, Catalogue, CatalogueError, CopyState, Mark, NewMark, RecordedFile, RecordedTrack, StageMinute,
-    TimeRange,
+    Beginning, Catalogue, CatalogueError, CopyState, Mark, NewMark, RecordedFile, RecordedTrack,
+    StageMinute, TimeRange,
 };
 use serde::{Deserialize, Serialize};
 

@@ -143,7 +143,11 @@ impl OpenedFile {
 
     /// Returns those of `fragments` that another recorder of the stream does not have, whose newest frame ends
     /// at `end`; from a keyframe on.
-    pub(super) fn behind<'a>(&self, fragments: &'a [FragmentEntry], end: SystemTime) -> &'a [FragmentEntry] {
+    pub(super) fn behind<'a>(
+        &self,
+        fragments: &'a [FragmentEntry],
+        end: SystemTime,
+    ) -> &'a [FragmentEntry] {
         let is_new = |it: &FragmentEntry| self.time_of(it) + JITTER >= end && it.starts_with_sync;
         let first = fragments.iter().position(is_new);
         &fragments[first.unwrap_or(fragments.len())..]

@@ -9,8 +9,8 @@ use glassline_media::{MediaTime, Track};
 use glassline_recording::{RecordedFile, TimeRange};
 use glassline_runtime::calendar;
 
-use super::super::time_text::rfc3339;
 use super::super::growing_files::Shelf;
+use super::super::time_text::rfc3339;
 use super::super::{NoFootage, Subject};
 use super::files::PastFiles;
 use super::opened::{OpenedPast, instant, position};
