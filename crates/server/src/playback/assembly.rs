@@ -48,6 +48,14 @@ impl Footage {
         })
     }
 
+    /// Returns whether the bytes come from object storage.
+    fn is_copy(&self) -> bool {
+        match &*self.0 {
+            Place::Here(held) => held.is_copy(),
+            Place::There(_) => false,
+        }
+    }
+
     fn path(&self) -> &Path {
         match &*self.0 {
             Place::Here(held) => held.path(),
@@ -235,7 +243,7 @@ impl Assembly {
     pub(super) fn has_copies(&self) -> bool {
         self.pieces.iter().any(|(_, piece)| match piece {
             Piece::Bytes(_) => false,
-            Piece::Slice { of, .. } | Piece::Fragment { of, .. } => of.0.is_copy(),
+            Piece::Slice { of, .. } | Piece::Fragment { of, .. } => of.is_copy(),
         })
     }
 

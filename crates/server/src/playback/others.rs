@@ -15,7 +15,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
-use glassline_cmaf::{FragmentEntry, RecordedFile, put_index, read_index};
+use glassline_cmaf::{FragmentEntry, ReadAt as _, RecordedFile, put_index, read_index};
 use glassline_hub::StreamName;
 use glassline_recording::{Catalogue, NewMark, TimeRange};
 use serde::{Deserialize, Serialize};

@@ -8,7 +8,6 @@ use axum::http::{HeaderMap, Uri};
 use axum::response::Response;
 use glassline_access::auth::Action;
 use glassline_hls::{RecordedForm, RecordedPlaylist};
-use glassline_hub::StreamName;
 use glassline_recording::TimeRange;
 use glassline_runtime::SourcePrefix;
 

@@ -38,8 +38,11 @@ async fn what_is_gone_from_the_disk_is_played_from_its_copy_byte_for_byte() {
         let clip = recorded.clip(0.5, 12.0, form).await.expect("footage");
         before.push((clip.assembly.identity(), whole_of(&recorded, clip).await));
     }
-    let list = || recorded.playback.stretches(recorded.subject(), always());
-    let listed = list().await.expect("an index");
+    let list = async || {
+        let listed = recorded.playback.stretches(&recorded.subject(), always());
+        listed.await.expect("an index").items
+    };
+    let listed = list().await;
     let stream = StreamName::parse("cam").expect("a name");
     let files = catalogue.files(&stream, always()).expect("an index");
     let mut stored = HashMap::new();
@@ -59,7 +62,7 @@ async fn what_is_gone_from_the_disk_is_played_from_its_copy_byte_for_byte() {
         assert!(whole_of(&recorded, clip).await == bytes, "{form:?}");
     }
     let spans = |it: &[Stretch]| it.iter().map(|it| (it.from, it.to)).collect::<Vec<_>>();
-    assert_eq!(spans(&list().await.expect("an index")), spans(&listed));
+    assert_eq!(spans(&list().await), spans(&listed));
     catalogue.set_copies(Some(Arc::new(Stored(HashMap::new()))));
     let away = recorded.clip(0.5, 12.0, ClipForm::Fragments).await;
     let away = away.expect_err("nothing answers").to_string();
