@@ -13,7 +13,7 @@ const FRAGMENTS_MAX: usize = 100_000;
 
 /// The means by which files are opened.
 #[derive(Clone, Debug)]
-pub(super) struct Shelf {
+pub(super) struct FileOpener {
     pub(super) catalogue: Catalogue,
     pub(super) growing: Arc<GrowingFiles>,
 }
