@@ -13,11 +13,11 @@ use super::others::DistantFile;
 
 /// A recorded file. It is open only while it is read, so that a body of a thousand files takes one descriptor.
 #[derive(Clone, Debug)]
-pub(crate) struct Footage(Arc<Place>);
+pub(crate) struct Footage(Arc<Location>);
 
 /// The place of a file.
 #[derive(Debug)]
-enum Place {
+enum Location {
     /// A file of this server, which is not deleted while somebody reads it.
     Here(HeldFile),
     /// A file of another server.
@@ -26,21 +26,21 @@ enum Place {
 
 impl Footage {
     pub(super) fn here(held: HeldFile) -> Self {
-        Self(Arc::new(Place::Here(held)))
+        Self(Arc::new(Location::Here(held)))
     }
 
     pub(super) fn there(distant: DistantFile) -> Self {
-        Self(Arc::new(Place::There(distant)))
+        Self(Arc::new(Location::There(distant)))
     }
 
     /// Opens the file.
     pub(super) fn open(&self) -> io::Result<OpenFootage> {
         let source = match &*self.0 {
-            Place::Here(held) => {
+            Location::Here(held) => {
                 let open = held.open();
                 OpenSource::Here(open.map_err(|error| self.named(&error))?)
             }
-            Place::There(distant) => OpenSource::There(distant.clone()),
+            Location::There(distant) => OpenSource::There(distant.clone()),
         };
         Ok(OpenFootage {
             footage: self.clone(),
@@ -51,15 +51,15 @@ impl Footage {
     /// Returns whether the bytes come from object storage.
     fn is_copy(&self) -> bool {
         match &*self.0 {
-            Place::Here(held) => held.is_copy(),
-            Place::There(_) => false,
+            Location::Here(held) => held.is_copy(),
+            Location::There(_) => false,
         }
     }
 
     fn path(&self) -> &Path {
         match &*self.0 {
-            Place::Here(held) => held.path(),
-            Place::There(distant) => &distant.path,
+            Location::Here(held) => held.path(),
+            Location::There(distant) => &distant.path,
         }
     }
 

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use glassline_cmaf::{CmafTrack, Header, SpanBuilder, SpanCut, SpanError};
 
 use super::assembly::{Assembly, Piece};
-use super::growing_files::Shelf;
+use super::growing_files::FileOpener;
 use super::holdings::Missing;
 use super::plan::{OpenedFile, Plan, Wanted};
 use super::stretch::Stretch;
@@ -46,10 +46,10 @@ impl Playback {
         form: ClipForm,
     ) -> Result<Clip, NoFootage> {
         let Listed { items, missing } = self.stretches(&of, wanted.range()).await?;
-        let shelf = self.shelf(&of);
+        let opener = self.opener(&of);
         let making = self.pool_of(&items).run(move || match form {
             ClipForm::Fragments => {
-                let plan = Plan::of(&shelf, &items, &wanted)?;
+                let plan = Plan::of(&opener, &items, &wanted)?;
                 Ok(Clip {
                     assembly: plan.assembly(),
                     from: plan.from,
@@ -58,7 +58,7 @@ impl Playback {
                     missing: Missing::default(),
                 })
             }
-            ClipForm::Whole(cut) => whole(&shelf, &items, &wanted, cut),
+            ClipForm::Whole(cut) => whole(&opener, &items, &wanted, cut),
         });
         let made = making.await.map_err(|_| NoFootage::Panicked)?;
         match made {
@@ -70,7 +70,7 @@ impl Playback {
 
 /// Makes one file of the stretches.
 fn whole(
-    shelf: &Shelf,
+    opener: &FileOpener,
     stretches: &[Stretch],
     wanted: &Wanted,
     cut: SpanCut,
@@ -85,7 +85,7 @@ fn whole(
     let (mut footage, mut types) = (Vec::new(), None);
     let mut server = None;
     for placed in stretches.iter().flat_map(|it| &it.files) {
-        let Some(opened) = OpenedFile::open(shelf, placed)? else {
+        let Some(opened) = OpenedFile::open(opener, placed)? else {
             continue;
         };
         match placed.server() == server {

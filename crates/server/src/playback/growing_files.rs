@@ -13,12 +13,12 @@ const FRAGMENTS_MAX: usize = 100_000;
 
 /// The means by which files are opened.
 #[derive(Clone, Debug)]
-pub(super) struct Shelf {
+pub(super) struct FileOpener {
     pub(super) catalogue: Catalogue,
     pub(super) growing: Arc<GrowingFiles>,
 }
 
-impl Shelf {
+impl FileOpener {
     /// Returns the means for what plays from `catalogue` alone, and keeps its file open.
     pub(super) fn of(catalogue: &Catalogue) -> Self {
         Self {

@@ -15,6 +15,7 @@
 //! share; a file that somebody reads is not deleted. What waits for a disk cannot be canceled, and keeps its
 //! place on the thread until the disk answers.
 
+mod answers;
 mod assembly;
 mod body;
 mod clip;
@@ -41,7 +42,7 @@ use glassline_runtime::{
 };
 use glassline_transcode::NoStill;
 
-use growing_files::{GrowingFiles, Shelf};
+use growing_files::{FileOpener, GrowingFiles};
 
 use crate::metrics::head;
 use crate::recordings::Recording;
@@ -124,7 +125,7 @@ pub(crate) enum NoFootage {
 /// The recordings of a stream.
 #[derive(Clone, Debug)]
 pub(crate) struct Subject {
-    /// What this server has.
+    /// The recordings that this server has.
     pub(crate) catalogue: Catalogue,
     /// The other servers of the cluster, which are asked, too.
     pub(crate) others: Option<Arc<dyn OtherServers>>,
@@ -201,8 +202,8 @@ impl Playback {
     }
 
     /// Returns what files of stretches are opened with.
-    fn shelf(&self, of: &Subject) -> Shelf {
-        Shelf {
+    fn opener(&self, of: &Subject) -> FileOpener {
+        FileOpener {
             catalogue: of.catalogue.clone(),
             growing: Arc::clone(&self.growing),
         }

@@ -9,25 +9,22 @@
 
 use std::fmt;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
-use glassline_cmaf::{FragmentEntry, ReadAt as _, RecordedFile, put_index, read_index};
+use glassline_cmaf::{FragmentEntry, read_index};
 use glassline_hub::StreamName;
-use glassline_recording::{Catalogue, NewMark, TimeRange};
+use glassline_recording::{NewMark, TimeRange};
 use serde::{Deserialize, Serialize};
-
-use super::holdings::Holdings;
-use super::{NoFootage, Playback};
 
 /// Longest wait for an answer while a file of another server is read.
 const READ_WITHIN: Duration = Duration::from_secs(5);
 
 /// Most bytes of a file that are asked for at once.
-const BYTES_MAX: u32 = 1 << 20;
+pub(super) const BYTES_MAX: u32 = 1 << 20;
 
 /// Other servers of the cluster, each with recordings of its own.
 pub(crate) trait OtherServers: fmt::Debug + Send + Sync {
@@ -51,7 +48,7 @@ pub(crate) enum Question {
     Holdings { from_us: u64, to_us: u64 },
     /// Which fragments has a file? A file that is gone has an empty answer.
     Fragments { file: PathBuf },
-    /// What are these bytes of a file?
+    /// Which bytes has a file there?
     Bytes {
         file: PathBuf,
         offset: u64,
@@ -90,81 +87,6 @@ impl Question {
             label: mark.label.clone(),
             for_ever: mark.is_for_ever,
         }
-    }
-
-    /// Answers of what `catalogue` has. Blocks.
-    pub(super) fn answer(
-        self,
-        catalogue: &Catalogue,
-        stream: &StreamName,
-    ) -> Result<Bytes, NoFootage> {
-        match self {
-            Self::Holdings { from_us, to_us } => {
-                let range = range(from_us, to_us);
-                Ok(Holdings::of(catalogue, stream, range)?.to_json().into())
-            }
-            Self::Stages { from_us, to_us } => {
-                let minutes = catalogue.stage_minutes(stream, range(from_us, to_us))?;
-                Ok(serde_json::to_vec(&minutes).expect("plain data").into())
-            }
-            Self::Fragments { file } => {
-                let Some(held) = catalogue.hold_at(stream, &file)? else {
-                    return Ok(Bytes::new());
-                };
-                let open = held.open();
-                let open = open.map_err(|error| unreadable(&file, &error))?;
-                let opened = RecordedFile::open(open).map_err(|error| unreadable(&file, &error))?;
-                let mut out = Vec::new();
-                put_index(&mut out, opened.fragments());
-                Ok(out.into())
-            }
-            Self::Bytes {
-                file,
-                offset,
-                bytes,
-            } => {
-                let held = catalogue.hold_at(stream, &file)?;
-                let held = held.ok_or(NoFootage::Nothing)?;
-                let mut out = vec![0; bytes.min(BYTES_MAX) as usize];
-                let open = held.open();
-                let read = open.and_then(|open| open.read_at(offset, &mut out));
-                out.truncate(read.map_err(|error| unreadable(&file, &error))?);
-                Ok(out.into())
-            }
-            Self::Mark {
-                from_us,
-                to_us,
-                label,
-                for_ever,
-            } => {
-                catalogue.mark(NewMark {
-                    stream: stream.clone(),
-                    label,
-                    from: time(from_us),
-                    to: time(to_us),
-                    is_for_ever: for_ever,
-                })?;
-                Ok(Bytes::new())
-            }
-        }
-    }
-}
-
-impl Playback {
-    /// Answers another server.
-    ///
-    /// # Errors
-    /// Returns [`NoFootage`] if a disk fails, or the file is gone.
-    pub(crate) async fn answer(
-        &self,
-        catalogue: Catalogue,
-        stream: StreamName,
-        question: Question,
-    ) -> Result<Bytes, NoFootage> {
-        let answering = self
-            .of_others
-            .run(move || question.answer(&catalogue, &stream));
-        answering.await.map_err(|_| NoFootage::Panicked)?
     }
 }
 
@@ -222,17 +144,6 @@ impl DistantFile {
         let answer = answer.unwrap_or_else(|_| Err("no answer within 5 s".to_owned()));
         answer.map_err(|why| io::Error::other(format!("the server '{name}': {why}")))
     }
-}
-
-fn range(from_us: u64, to_us: u64) -> TimeRange {
-    TimeRange {
-        from: time(from_us),
-        to: time(to_us),
-    }
-}
-
-fn unreadable(file: &Path, error: &dyn fmt::Display) -> NoFootage {
-    NoFootage::Unreadable(format!("{}: {error}", file.display()))
 }
 
 /// Returns the microseconds since 1970.

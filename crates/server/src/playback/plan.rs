@@ -14,7 +14,7 @@ use glassline_recording::{CopyState, TimeRange};
 
 use super::NoFootage;
 use super::assembly::{Assembly, Footage, OpenFootage, Piece, Shift};
-use super::growing_files::Shelf;
+use super::growing_files::FileOpener;
 use super::holdings::PlacedFile;
 use super::others::DistantFile;
 use super::stretch::Stretch;
@@ -76,21 +76,24 @@ pub(super) struct OpenedFile {
 
 impl OpenedFile {
     /// Opens a file; `None` if retention has removed it meanwhile. Blocks.
-    pub(super) fn open(shelf: &Shelf, placed: &PlacedFile) -> Result<Option<Self>, NoFootage> {
+    pub(super) fn open(
+        opener: &FileOpener,
+        placed: &PlacedFile,
+    ) -> Result<Option<Self>, NoFootage> {
         let file = &placed.file;
         let unreadable = |error: &dyn std::fmt::Display| {
             NoFootage::Unreadable(format!("{}: {error}", file.path.display()))
         };
         let (footage, opened) = match &placed.server {
             None => {
-                let Some(held) = shelf.catalogue.hold(file) else {
+                let Some(held) = opener.catalogue.hold(file) else {
                     return match file.copy {
                         CopyState::Alone => Err(unreadable(&NO_STORAGE)),
                         _ => Ok(None),
                     };
                 };
                 let footage = Footage::here(held);
-                let opened = shelf.growing.open(&file.path, || footage.open());
+                let opened = opener.growing.open(&file.path, || footage.open());
                 (footage, opened)
             }
             Some(server) => {
@@ -173,14 +176,14 @@ impl Plan {
     /// # Errors
     /// Returns [`NoFootage`] if there is none.
     pub(super) fn of(
-        shelf: &Shelf,
+        opener: &FileOpener,
         stretches: &[Stretch],
         wanted: &Wanted,
     ) -> Result<Self, NoFootage> {
         let mut plan: Option<Self> = None;
         let mut server = None;
         for placed in stretches.iter().flat_map(|it| &it.files) {
-            let Some(opened) = OpenedFile::open(shelf, placed)? else {
+            let Some(opened) = OpenedFile::open(opener, placed)? else {
                 continue;
             };
             let mut fragments = opened.fragments(wanted);

@@ -12,7 +12,7 @@ use glassline_cmaf::{CmafTrack, FragmentEntry, Header, ReadAt as _};
 use glassline_recording::TimeRange;
 
 use super::assembly::{Assembly, Piece};
-use super::growing_files::Shelf;
+use super::growing_files::FileOpener;
 use super::holdings::PlacedFile;
 use super::plan::OpenedFile;
 use super::stretch::Stretch;
@@ -126,7 +126,7 @@ impl SegmentCutter {
     }
 
     /// Cuts what has come of `stretches`. Blocks.
-    fn cut(mut self, shelf: &Shelf, stretches: &[Stretch]) -> Result<CutSegments, NoFootage> {
+    fn cut(mut self, opener: &FileOpener, stretches: &[Stretch]) -> Result<CutSegments, NoFootage> {
         let files: Vec<&PlacedFile> = stretches.iter().flat_map(|it| &it.files).collect();
         let (Some(first), Some(newest)) = (files.first(), files.last()) else {
             return Err(NoFootage::Nothing);
@@ -138,7 +138,7 @@ impl SegmentCutter {
             if cut_before.is_some_and(|it| placed.file.start < it) {
                 continue;
             }
-            let Some(opened) = OpenedFile::open(shelf, placed)? else {
+            let Some(opened) = OpenedFile::open(opener, placed)? else {
                 continue;
             };
             let is_closed = placed.file.is_closed || opened.file.is_finished();
@@ -239,8 +239,9 @@ impl Playback {
         range: TimeRange,
     ) -> Result<CutSegments, NoFootage> {
         let stretches = self.stretches(&cutter.of, range).await?.items;
-        let shelf = self.shelf(&cutter.of);
-        let cutting = self.disk.run(move || cutter.cut(&shelf, &stretches));
+        let opener = self.opener(&cutter.of);
+        let pool = self.pool_of(&stretches);
+        let cutting = pool.run(move || cutter.cut(&opener, &stretches));
         cutting.await.map_err(|_| NoFootage::Panicked)?
     }
 
@@ -299,12 +300,13 @@ impl Playback {
             to: start + Duration::from_micros(1),
         };
         let stretches = self.stretches(&of, range).await?.items;
-        let shelf = self.shelf(&of);
-        let looking = self.disk.run(move || {
+        let opener = self.opener(&of);
+        let pool = self.pool_of(&stretches);
+        let looking = pool.run(move || {
             let mut files = stretches.iter().flat_map(|it| &it.files);
             let file = files.find(|it| it.file.start == start);
             let file = file.ok_or(NoFootage::Nothing)?;
-            let opened = OpenedFile::open(&shelf, file)?;
+            let opened = OpenedFile::open(&opener, file)?;
             take(&opened.ok_or(NoFootage::Nothing)?)
         });
         looking.await.map_err(|_| NoFootage::Panicked)?

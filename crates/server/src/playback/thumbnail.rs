@@ -10,7 +10,7 @@ use glassline_media::Kind;
 use glassline_runtime::BlockingPool;
 use glassline_transcode::{DecodedKeyframe, NoStill, SizeLimit};
 
-use super::growing_files::Shelf;
+use super::growing_files::FileOpener;
 use super::plan::{OpenedFile, Wanted};
 use super::stretch::Stretch;
 use super::{NoFootage, Playback, Subject};
@@ -84,10 +84,10 @@ impl Playback {
             stops_at_gap: true,
         };
         let found = self.stretches(&of, wanted.range()).await?;
-        let (shelf, stretches) = (self.shelf(&of), found.items);
+        let (opener, stretches) = (self.opener(&of), found.items);
         let finding = self
             .pool_of(&stretches)
-            .run(move || Keyframe::find(&shelf, &stretches, &wanted, limit));
+            .run(move || Keyframe::find(&opener, &stretches, &wanted, limit));
         let keyframe = finding.await.map_err(|_| NoFootage::Panicked)?;
         let keyframe = keyframe.map_err(|error| error.without(&found.missing))?;
         if let Some(kept) = self.thumbnails.kept(&keyframe.key) {
@@ -108,13 +108,13 @@ impl Playback {
 impl Keyframe {
     /// Reads the keyframe before the time of a thumbnail. Blocks.
     fn find(
-        shelf: &Shelf,
+        opener: &FileOpener,
         stretches: &[Stretch],
         wanted: &Wanted,
         limit: SizeLimit,
     ) -> Result<Self, NoFootage> {
         for placed in stretches.iter().flat_map(|it| &it.files) {
-            let Some(opened) = OpenedFile::open(shelf, placed)? else {
+            let Some(opened) = OpenedFile::open(opener, placed)? else {
                 continue;
             };
             let file = &placed.file;

@@ -9,7 +9,7 @@ use glassline_media::{MediaTime, Track};
 use glassline_recording::{RecordedFile, TimeRange};
 use glassline_runtime::calendar;
 
-use super::super::growing_files::Shelf;
+use super::super::growing_files::FileOpener;
 use super::super::time_text::rfc3339;
 use super::super::{NoFootage, Subject};
 use super::files::PastFiles;
@@ -24,7 +24,7 @@ const JITTER_NS: i64 = 500_000_000;
 /// The frames of a stream's recordings. A look for a keyframe forgets the place that was read.
 #[derive(Debug)]
 pub(super) struct PastFrames {
-    shelf: Shelf,
+    opener: FileOpener,
     files: PastFiles,
     tracks: Vec<Track>,
     opened: Option<OpenedPast>,
@@ -51,7 +51,7 @@ struct PlayedLine {
 impl PastFrames {
     pub(super) fn new(of: Subject, tracks: Vec<Track>) -> Self {
         Self {
-            shelf: Shelf::of(&of.catalogue),
+            opener: FileOpener::of(&of.catalogue),
             files: PastFiles::new(of),
             tracks,
             opened: None,
@@ -65,7 +65,7 @@ impl PastFrames {
         let is_open = |it: &OpenedPast| it.known.path == known.path;
         if !self.opened.as_ref().is_some_and(is_open) {
             self.line = None;
-            self.opened = match OpenedPast::open(&self.shelf, known, &self.tracks) {
+            self.opened = match OpenedPast::open(&self.opener, known, &self.tracks) {
                 Ok(opened) => opened,
                 Err(error) => {
                     tracing::warn!(%error, "playback leaves out a recorded file");

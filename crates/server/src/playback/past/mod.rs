@@ -22,7 +22,7 @@ use glassline_ingest::library::{FrameSource, Playable, PrivateReading, Readings}
 use glassline_media::{MediaTime, Track};
 use glassline_runtime::{ConnectionPermit, calendar};
 
-use super::growing_files::Shelf;
+use super::growing_files::FileOpener;
 use super::{NoFootage, Playback, Subject};
 use files::PastFiles;
 use frames::PastFrames;
@@ -73,7 +73,7 @@ impl Past {
     /// Finds what is recorded from `at` on. Blocks.
     fn find(of: Subject, at: SystemTime) -> Result<PastFrom, NoFootage> {
         let mut files = PastFiles::new(of.clone());
-        let shelf = Shelf::of(&of.catalogue);
+        let opener = FileOpener::of(&of.catalogue);
         let before = files.at_or_before(at)?;
         let has = |it: &glassline_recording::RecordedFile| it.end() > at || !it.is_closed;
         let mut next = match before.filter(has) {
@@ -84,7 +84,7 @@ impl Past {
         let until = newest.map_or(at, |it| it.end());
         while let Some(known) = next {
             let start = known.start;
-            if let Some(mut opened) = OpenedPast::open(&shelf, known, &[])? {
+            if let Some(mut opened) = OpenedPast::open(&opener, known, &[])? {
                 let tracks = opened.described()?;
                 let past = Self { of, tracks };
                 return Ok(PastFrom { past, at, until });

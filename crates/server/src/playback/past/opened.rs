@@ -8,7 +8,7 @@ use glassline_recording::RecordedFile;
 
 use super::super::NoFootage;
 use super::super::assembly::OpenFootage;
-use super::super::growing_files::Shelf;
+use super::super::growing_files::FileOpener;
 use super::super::holdings::PlacedFile;
 use super::super::plan::{OpenedFile, time_of};
 
@@ -26,7 +26,7 @@ impl OpenedPast {
     /// Opens a file to play `tracks` of it, or all that it has; `None` if the file was deleted, or has
     /// nothing yet.
     pub(super) fn open(
-        shelf: &Shelf,
+        opener: &FileOpener,
         known: RecordedFile,
         tracks: &[Track],
     ) -> Result<Option<Self>, NoFootage> {
@@ -34,7 +34,7 @@ impl OpenedPast {
             file: known.clone(),
             server: None,
         };
-        let Some(opened) = OpenedFile::open(shelf, &placed)? else {
+        let Some(opened) = OpenedFile::open(opener, &placed)? else {
             return Ok(None);
         };
         let reader = FrameReader::new(opened.file, &known.path);
