@@ -46,7 +46,7 @@ pub(crate) struct SegmentPlace {
 #[derive(Clone, Debug)]
 pub(crate) struct SegmentCutter {
     of: Subject,
-    /// Longest segment.
+    /// Longest duration of a segment that is cut from now on.
     longest: Duration,
     /// Whether a segment that may grow is taken as it is.
     takes_all: bool,
