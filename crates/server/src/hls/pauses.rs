@@ -24,7 +24,7 @@ const SPAN: Duration = Duration::from_secs(24);
 /// Time between two looks at silent sources, as the writer has them.
 const TICK: Duration = Duration::from_millis(250);
 
-/// When a frame comes, by its decode time; `None` for a frame that is never sent.
+/// The arrival of a frame by its decode time; `None` for a frame that is never sent.
 type Arrival = fn(Duration) -> Option<Duration>;
 
 const fn s(ms: u64) -> Duration {
@@ -67,7 +67,7 @@ struct Scene {
     common: Common,
     zero: Instant,
     wall: WallClock,
-    /// What the judge saw of each rendition.
+    /// The judge's view of each rendition.
     followed: Vec<(Follower, Option<MediaPlaylist>)>,
     findings: Findings,
 }

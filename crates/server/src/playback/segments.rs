@@ -50,7 +50,7 @@ pub(crate) struct SegmentPlace {
 #[derive(Clone, Debug)]
 pub(crate) struct SegmentCutter {
     of: Subject,
-    /// Longest segment.
+    /// Longest duration of a segment that is cut from now on.
     longest: Duration,
     /// Whether a segment that may grow is taken as it is.
     takes_all: bool,
@@ -84,7 +84,7 @@ pub(crate) struct CutSegments {
     pub(crate) oldest: SystemTime,
 }
 
-/// What the segments show.
+/// The codecs and the size of segments.
 #[derive(Clone, Debug)]
 pub(crate) struct SegmentContent {
     /// Codecs as RFC 6381 writes them.
@@ -116,7 +116,7 @@ impl SegmentCutter {
         self.longest = longest;
     }
 
-    /// Returns what the newest segment shows; `None` before the first.
+    /// Returns the codecs and the size of the newest segment; `None` before the first.
     pub(crate) fn content(&self) -> Option<SegmentContent> {
         let header = &self.last.as_ref()?.header;
         Some(SegmentContent {

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-/// Where the routes are declared.
-const HTTP: &str = "crates/server/src/http";
+/// Folders and files in which routes are declared.
+const PLACES: [&str; 2] = ["crates/server/src/http", "crates/server/src/hls/mod.rs"];
 
 /// Routes without a row on the page, and rows without a route.
 pub(super) fn problems(
@@ -12,8 +12,9 @@ pub(super) fn problems(
     page: &str,
     sources: &BTreeMap<PathBuf, String>,
 ) -> Vec<String> {
-    let http = sources.iter().filter(|(path, _)| path.starts_with(HTTP));
-    let declared: BTreeSet<&str> = http.flat_map(|(_, text)| declared(text)).collect();
+    let is_place = |path: &Path| PLACES.iter().any(|it| path.starts_with(it));
+    let places = sources.iter().filter(|(path, _)| is_place(path));
+    let declared: BTreeSet<&str> = places.flat_map(|(_, text)| declared(text)).collect();
     let documented: BTreeSet<&str> = documented(page).collect();
     let shown = path.display();
     let missing = declared.difference(&documented);
@@ -57,7 +58,7 @@ mod tests {
         let text = "Router::new().route(\"/\", get(a)).route(\n    \"/{stream}\",\n    get(b)); \
                     Routes::default().post(\"/list\", of, list).on(Method::PUT, \"/one\", of, put); \
                     headers.get(\"host\")";
-        let sources = BTreeMap::from([(PathBuf::from(HTTP).join("mod.rs"), text.to_owned())]);
+        let sources = BTreeMap::from([(PathBuf::from(PLACES[0]).join("mod.rs"), text.to_owned())]);
         let found = |page: &str| problems(Path::new("a.md"), page, &sources).len();
         assert_eq!(
             found(

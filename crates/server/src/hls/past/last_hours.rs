@@ -23,7 +23,7 @@ struct State {
     looked: Instant,
 }
 
-/// Where and for how long a stream is listed.
+/// A wish for the last hours of a stream.
 #[derive(Clone, Debug)]
 pub(super) struct Order {
     pub(super) of: Subject,
