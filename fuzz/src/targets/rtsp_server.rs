@@ -115,6 +115,7 @@ fn answer(event: Event, kind: u8) -> Option<(RequestId, Answer)> {
                 version: 1,
                 address: [192, 0, 2, 1].into(),
                 duration: None,
+                recorded: None,
                 tracks: tracks.map(Section::new).to_vec(),
             };
             (id, Answer::Described(Box::new(presentation)))
