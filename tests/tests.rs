@@ -57,6 +57,7 @@ mod nats;
 mod odd_files;
 mod packages;
 mod pages;
+mod paused_layers;
 mod peers;
 mod pion;
 mod ports;
@@ -135,6 +136,7 @@ fn main() -> ExitCode {
         moq::TESTS,
         publish::TESTS,
         publish_page::TESTS,
+        paused_layers::TESTS,
         whip::TESTS,
         whip_servers::TESTS,
         firefox::TESTS,
