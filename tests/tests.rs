@@ -60,6 +60,7 @@ mod odd_files;
 mod packages;
 mod pages;
 mod past;
+mod paused_layers;
 mod peers;
 mod pion;
 mod ports;
@@ -141,6 +142,7 @@ fn main() -> ExitCode {
         moq::TESTS,
         publish::TESTS,
         publish_page::TESTS,
+        paused_layers::TESTS,
         whip::TESTS,
         whip_servers::TESTS,
         firefox::TESTS,
