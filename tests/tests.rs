@@ -83,7 +83,6 @@ mod signalling;
 mod snapshots;
 mod sound_cards;
 mod talk;
-mod temporal_layers;
 mod through_balancer;
 mod timeline;
 mod traces;
@@ -158,7 +157,6 @@ fn main() -> ExitCode {
         timeline::TESTS,
         snapshots::TESTS,
         talk::TESTS,
-        temporal_layers::TESTS,
         bench::TESTS,
         data::TESTS,
         traces::TESTS,
