@@ -41,6 +41,9 @@ const LOST_HEAVY_ONE_IN: u64 = 3;
 const LOSING_MIN: Duration = Duration::from_secs(1);
 /// Queue below which losses are those of a policer.
 const POLICED_QUEUE_MAX: Duration = Duration::from_millis(15);
+/// Time for which losses without a queue have to last: longer than they are counted, so that some moments
+/// of a radio are no policer.
+const LOSING_POLICED_MIN: Duration = Duration::from_millis(600);
 /// Bytes of trains without which an overloaded path is measured by what arrives.
 const TRAIN_SURE: u64 = 4_000;
 /// Time for which a path has to be overloaded before the viewer moves down: one more feedback.
@@ -94,6 +97,8 @@ pub(crate) struct Situation<'a> {
     pub(crate) sent: u64,
     /// Whether the session can send padding.
     pub(crate) may_probe: bool,
+    /// Whether other flows fill the queue.
+    pub(crate) is_contested: bool,
     pub(crate) now: Instant,
 }
 
@@ -226,11 +231,15 @@ impl LayerChoice {
         let Situation {
             signs, waited, now, ..
         } = *situation;
-        let train = signs.train.filter(|it| it.bytes >= TRAIN_SURE);
+        // Beside others, packets of a train arrive as far apart as they left, and the queue stands whatever
+        // this flow does: the window shows its share.
+        let is_ours = !situation.is_contested;
+        let train = signs.train.filter(|it| is_ours && it.bytes >= TRAIN_SURE);
         // What feedback is missing of says less than the path carries, and makes frames wait.
         let arrived = (!signs.has_gap).then_some(signs.carried);
-        let stands = signs.standing >= QUEUE_MAX;
-        let by_trains = train.map(|it| it.rate).or(arrived.filter(|_| stands));
+        let stands = is_ours && signs.standing >= QUEUE_MAX;
+        let by_arrival = arrived.filter(|_| stands || !is_ours);
+        let by_trains = train.map(|it| it.rate).or(by_arrival);
         let is_settled = now.saturating_duration_since(self.since) >= SETTLED;
         let is_losing = self.is_losing(&signs, now);
         let mut carried = None;
@@ -248,7 +257,12 @@ impl LayerChoice {
             return None;
         };
         let since = *self.overloaded.get_or_insert(now);
-        (now.saturating_duration_since(since) >= OVERLOAD_MIN).then_some(carried)
+        let least = match is_ours {
+            true => OVERLOAD_MIN,
+            // The window grows again after a loss.
+            false => LOSING_MIN,
+        };
+        (now.saturating_duration_since(since) >= least).then_some(carried)
     }
 
     /// Returns whether losses mean that the path is overloaded.
@@ -258,10 +272,11 @@ impl LayerChoice {
             return false;
         }
         let since = *self.losing.get_or_insert(now);
-        is_policed(signs)
+        let lasts = now.saturating_duration_since(since);
+        is_policed(signs) && lasts >= LOSING_POLICED_MIN
             || signs.queue >= QUEUE_MAX
             || signs.lost * LOST_HEAVY_ONE_IN >= signs.packets
-            || now.saturating_duration_since(since) >= LOSING_MIN
+            || lasts >= LOSING_MIN
     }
 
     /// Moves down to what the path carries.
