@@ -103,12 +103,6 @@ impl Session {
         self.congestion.control()?.signs(now)
     }
 
-    /// Returns whether other flows fill the queue of the path, as far as congestion control knows.
-    pub fn is_contested(&self) -> bool {
-        let control = self.congestion.control();
-        control.is_some_and(CongestionControl::is_contested)
-    }
-
     /// Returns the share of packets that the path loses whatever is sent, 0 to 1; 0 where that is not known.
     pub fn loss_floor(&self) -> f64 {
         let control = self.congestion.control();

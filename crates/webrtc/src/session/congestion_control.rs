@@ -257,11 +257,6 @@ impl CongestionControl {
         self.flow.controller().path_model().loss_floor
     }
 
-    /// Whether other flows fill the queue, so that its length says nothing of what this flow may send.
-    pub(super) fn is_contested(&self) -> bool {
-        self.flow.controller().path_model().competing
-    }
-
     /// Returns the number of bytes sent so far.
     pub(super) const fn sent_bytes(&self) -> u64 {
         self.flow.totals().sent

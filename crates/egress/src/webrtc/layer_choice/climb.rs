@@ -46,8 +46,6 @@ const DOUBLINGS_SEEN_MAX: u32 = 5;
 const FAILURES_POLICED: u32 = 4;
 /// Time to the first probe of which nothing is known; each one doubles the time.
 const BLIND: Duration = Duration::from_secs(15);
-/// Time to the first such probe where other flows fill the queue.
-const BLIND_CONTESTED: Duration = Duration::from_secs(4);
 /// Time to the first such probe where trains promise too little.
 const BLIND_AGAINST: Duration = Duration::from_secs(60);
 /// Time to wait for feedback behind a probe.
@@ -335,8 +333,12 @@ impl Climb {
                 return None;
             }
             if probe.length < PROBE && to.is_some() {
-                // The short one held: the path carries more than its trains say.
+                // The short one held: the path carries more than its trains say. What the short one left in the
+                // queue counts against the whole one.
                 self.probe(probe.to, probe.rate, PROBE, situation);
+                if let Some(whole) = &mut self.probing.probe {
+                    whole.queue_before = probe.queue_before;
+                }
                 return None;
             }
             self.risen = Some(now);
@@ -358,15 +360,13 @@ impl Climb {
         let mut above = rungs[place + 1..=highest].iter();
         let trains = self.trains.recent * 100 / TRAINS_PERCENT;
         let best = above.rposition(|it| it.cost().bps() <= self.promised.min(trains));
-        let blind = match situation.signs.train {
-            // Trains say nothing there.
-            _ if situation.is_contested => now + (BLIND - BLIND_CONTESTED) >= self.blind,
-            None => now >= self.blind,
-            Some(_) => now >= self.blind + (BLIND_AGAINST - BLIND),
+        let against = match situation.signs.train {
+            None => Duration::ZERO,
+            Some(_) => BLIND_AGAINST - BLIND,
         };
         let to = match best {
             Some(best) => place + 1 + best,
-            None if blind => {
+            None if now >= self.blind + against => {
                 self.blinds += 1;
                 self.blind = now + BLIND * 2_u32.pow(self.blinds.min(3));
                 place + 1

@@ -97,8 +97,6 @@ pub(crate) struct Situation<'a> {
     pub(crate) sent: u64,
     /// Whether the session can send padding.
     pub(crate) may_probe: bool,
-    /// Whether other flows fill the queue.
-    pub(crate) is_contested: bool,
     pub(crate) now: Instant,
 }
 
@@ -231,15 +229,11 @@ impl LayerChoice {
         let Situation {
             signs, waited, now, ..
         } = *situation;
-        // Beside others, packets of a train arrive as far apart as they left, and the queue stands whatever
-        // this flow does: the window shows its share.
-        let is_ours = !situation.is_contested;
-        let train = signs.train.filter(|it| is_ours && it.bytes >= TRAIN_SURE);
+        let train = signs.train.filter(|it| it.bytes >= TRAIN_SURE);
         // What feedback is missing of says less than the path carries, and makes frames wait.
         let arrived = (!signs.has_gap).then_some(signs.carried);
-        let stands = is_ours && signs.standing >= QUEUE_MAX;
-        let by_arrival = arrived.filter(|_| stands || !is_ours);
-        let by_trains = train.map(|it| it.rate).or(by_arrival);
+        let stands = signs.standing >= QUEUE_MAX;
+        let by_trains = train.map(|it| it.rate).or(arrived.filter(|_| stands));
         let is_settled = now.saturating_duration_since(self.since) >= SETTLED;
         let is_losing = self.is_losing(&signs, now);
         let mut carried = None;
@@ -257,12 +251,7 @@ impl LayerChoice {
             return None;
         };
         let since = *self.overloaded.get_or_insert(now);
-        let least = match is_ours {
-            true => OVERLOAD_MIN,
-            // The window grows again after a loss.
-            false => LOSING_MIN,
-        };
-        (now.saturating_duration_since(since) >= least).then_some(carried)
+        (now.saturating_duration_since(since) >= OVERLOAD_MIN).then_some(carried)
     }
 
     /// Returns whether losses mean that the path is overloaded.

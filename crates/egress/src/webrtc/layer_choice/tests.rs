@@ -21,7 +21,6 @@ struct Viewer {
     now: Instant,
     signs: PathSigns,
     waited: Duration,
-    is_contested: bool,
 }
 
 impl Viewer {
@@ -42,7 +41,6 @@ impl Viewer {
                 lost_runs: 0,
             },
             waited: Duration::ZERO,
-            is_contested: false,
         }
     }
 
@@ -69,7 +67,6 @@ impl Viewer {
                 waited: self.waited,
                 sent: 0,
                 may_probe: true,
-                is_contested: self.is_contested,
                 now: self.now,
             });
             changes += usize::from(is_other);
@@ -255,7 +252,6 @@ fn a_probe_that_trains_speak_against_is_short_and_a_whole_one_follows_if_it_hold
                 waited: Duration::ZERO,
                 sent: 0,
                 may_probe: true,
-                is_contested: false,
                 now: viewer.now,
             });
             if is_other {
@@ -276,24 +272,6 @@ fn a_probe_that_trains_speak_against_is_short_and_a_whole_one_follows_if_it_hold
 }
 
 #[test]
-fn a_queue_of_others_takes_no_layer_that_the_window_carries() {
-    let mut viewer = Viewer::new(3);
-    viewer.train(800);
-    viewer.signs.standing = 100 * MS;
-    assert_eq!(viewer.pass(300), (2, 1));
-    viewer.is_contested = true;
-    // Trains beside others arrive as far apart as they left.
-    viewer.train(400);
-    viewer.signs.standing = 250 * MS;
-    viewer.signs.carried = kbps(540);
-    assert_eq!(viewer.pass(3_000), (2, 0));
-    viewer.signs.carried = kbps(400);
-    viewer.waited = 200 * MS;
-    assert_eq!(viewer.pass(900), (2, 0));
-    assert_eq!(viewer.pass(300), (1, 1));
-}
-
-#[test]
 fn a_few_bytes_of_trains_promise_the_next_layer_and_no_better_one() {
     for (bytes, layer) in [(1_500, 2), (20_000, 3)] {
         let mut viewer = Viewer::new(3);
@@ -306,17 +284,4 @@ fn a_few_bytes_of_trains_promise_the_next_layer_and_no_better_one() {
         while viewer.pass(100).1 == 0 {}
         assert_eq!(viewer.choice.layer().0, layer, "{bytes}");
     }
-}
-
-#[test]
-fn in_a_queue_of_others_the_next_layer_is_probed_though_trains_promise_nothing() {
-    let mut viewer = Viewer::new(3);
-    viewer.train(160);
-    viewer.signs.standing = 200 * MS;
-    assert_eq!(viewer.pass(300), (1, 1));
-    viewer.is_contested = true;
-    viewer.signs.queue = 200 * MS;
-    viewer.signs.carried = kbps(190);
-    assert_eq!(viewer.pass(3_000), (1, 0));
-    assert_eq!(viewer.pass(3_000), (2, 1));
 }

@@ -165,7 +165,6 @@ impl StreamSender {
             waited: track.front_waited(now),
             sent: session.numbered_bytes(),
             may_probe,
-            is_contested: session.is_contested(),
             now,
         });
         let is_narrow = matches!(adaptive.choice.reason(), Reason::Narrow { .. });

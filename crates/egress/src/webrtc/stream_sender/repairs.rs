@@ -8,6 +8,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use glassline_congestion::PathSigns;
 use glassline_hub::Stream;
 use glassline_media::{Kind, MediaUnit, TrackLayer};
 use glassline_rtp::rtx::OVERHEAD_BYTES;
@@ -24,6 +25,9 @@ const WAITING_MAX: usize = 256;
 /// Share of packets that a path loses whatever is sent, from which on a repair is sent twice, so that
 /// the loss of a repair costs no further round trip. With less, a video has less than one such a minute.
 const COPIED_LOSS: f64 = 0.01;
+
+/// Queue from which on a copy would only add to the load.
+const COPIED_QUEUE_MAX: Duration = Duration::from_millis(30);
 
 /// Time from a repair to its copy: a radio loses all packets of a moment.
 const COPY_AFTER: Duration = Duration::from_millis(20);
@@ -260,7 +264,10 @@ impl StreamSender {
         counters: &SendCounters,
     ) {
         self.repairs.release_copies(now);
-        let copies = session.loss_floor() >= COPIED_LOSS;
+        // The end of a queue drops packets, too.
+        let is_queued = |it: PathSigns| it.standing >= COPIED_QUEUE_MAX;
+        let copies =
+            session.loss_floor() >= COPIED_LOSS && !session.path_signs(now).is_some_and(is_queued);
         let overdue = self.repairs.drop_overdue(now);
         counters.dropped_repairs.add(overdue as u64);
         let waiting = self.repairs.len();
