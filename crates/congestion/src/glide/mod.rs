@@ -207,6 +207,7 @@ impl Glide {
             variation: self.variation,
             target: Duration::from_secs_f64(self.target().min(2.0)),
             mtu: self.mtu,
+            is_backlogged: self.is_backlogged(),
         }
     }
 

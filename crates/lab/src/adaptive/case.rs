@@ -62,6 +62,8 @@ pub struct Viewing {
     pub is_reversed: bool,
     /// When the publisher films nothing.
     pub pause: Option<Moment>,
+    /// Interval of the viewer's transport feedback; `None` for the usual one.
+    pub feedback: Option<Duration>,
 }
 
 impl Flow {
@@ -74,6 +76,7 @@ impl Flow {
                 source,
                 is_reversed: false,
                 pause: None,
+                feedback: None,
             }),
         }
     }

@@ -21,6 +21,8 @@ pub struct Figures {
     /// Useful media that arrived, in relation to the lesser of the viewer's share of the capacity and
     /// the best encoding.
     pub use_ratio: f64,
+    /// Useful media that arrived, in relation to the best encoding that fits the viewer's share at each time.
+    pub fitting_ratio: f64,
     /// Media that left the server in Mbit/s.
     pub sent_mbps: f64,
     /// Useful media that arrived in Mbit/s.
@@ -80,6 +82,7 @@ impl Figures {
         };
         (!runs.is_empty()).then(|| Self {
             use_ratio: mean(|it| it.use_ratio),
+            fitting_ratio: mean(|it| it.fitting_ratio),
             sent_mbps: mean(|it| it.sent_mbps),
             received_mbps: mean(|it| it.received_mbps),
             layer_ratio: mean(|it| it.layer_ratio),
@@ -106,6 +109,15 @@ impl Figures {
     }
 }
 
+/// Bytes that a viewer could have got.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Possible {
+    /// Bytes of the best encoding, as far as the path carries them.
+    pub(super) bytes: f64,
+    /// Bytes of the best encoding that fits at each time.
+    pub(super) fitting_bytes: f64,
+}
+
 /// A run of one viewer, of which figures are computed.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Evidence<'a> {
@@ -114,7 +126,7 @@ pub(super) struct Evidence<'a> {
     pub(super) joined: Duration,
     pub(super) end: Duration,
     /// Bytes that the viewer could have got.
-    pub(super) possible_bytes: f64,
+    pub(super) possible: Possible,
     /// Bitrates of the encodings, best first, in Mbit/s.
     pub(super) layers: &'a [f64],
     pub(super) moment: Option<Moment>,
@@ -137,7 +149,8 @@ impl Evidence<'_> {
         let switches = changes.filter(|pair| pair[0].layer != pair[1].layer);
         let torn = ledger.shown.iter().filter(|shown| shown.is_torn);
         let mut figures = Figures {
-            use_ratio: useful as f64 / self.possible_bytes.max(1.0),
+            use_ratio: useful as f64 / self.possible.bytes.max(1.0),
+            fitting_ratio: useful as f64 / self.possible.fitting_bytes.max(1.0),
             sent_mbps: mbps(ledger.sent_bytes),
             received_mbps: mbps(useful),
             layer_ratio: self.layer_ratio(),

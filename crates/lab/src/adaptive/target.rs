@@ -28,6 +28,8 @@ pub enum Bound {
 pub enum Figure {
     /// Bound on the use of the capacity: [`Figures::use_ratio`].
     UseRatio,
+    /// Bound on the use of the best encodings that fit: [`Figures::fitting_ratio`].
+    FittingRatio,
     /// Bound on the share of frames shown: [`Figures::shown_ratio`].
     ShownRatio,
     /// Bound on the time at the bottleneck: [`Figures::queue_ms_p95`].
@@ -68,6 +70,7 @@ impl Figure {
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::UseRatio => "use",
+            Self::FittingRatio => "use of the layers that fit",
             Self::ShownRatio => "frames shown",
             Self::QueueMsP95 => "queue P95, ms",
             Self::LossRatio => "loss",
@@ -91,6 +94,7 @@ impl Figure {
         let or_never = |value: Option<f64>| value.unwrap_or(NEVER);
         match self {
             Self::UseRatio => figures.use_ratio,
+            Self::FittingRatio => figures.fitting_ratio,
             Self::ShownRatio => figures.shown_ratio,
             Self::QueueMsP95 => figures.queue_ms_p95,
             Self::LossRatio => figures.loss_ratio,

@@ -9,7 +9,7 @@ use glassline_webrtc::Certificate;
 use super::arm::Arm;
 use super::case::{Case, Viewing};
 use super::connection::Connection;
-use super::figures::Evidence;
+use super::figures::{Evidence, Possible};
 use super::ledger::{Ledger, SAMPLE, Sample};
 use super::moment::Moment;
 use super::outcome::ViewerRun;
@@ -65,7 +65,10 @@ impl Viewed {
     ) -> Self {
         let layers = viewing.source.layers.clone();
         let track = track(&layers);
-        let connection = Connection::new(certificate, std::slice::from_ref(&track), now, seed);
+        let mut connection = Connection::new(certificate, std::slice::from_ref(&track), now, seed);
+        if let Some(interval) = viewing.feedback {
+            connection.viewer.set_feedback_interval(interval);
+        }
         let joined = now - start;
         Self {
             place,
@@ -211,14 +214,14 @@ impl Viewed {
         self.ledger.keyframes_asked = self.server.keyframes_asked;
         let waits = self.server.waits.iter();
         self.ledger.waited_ms = waits.map(|it| it.as_secs_f64() * 1e3).collect();
-        let possible = self.possible_bytes(case, place, end);
+        let possible = self.possible(case, place, end);
         let layers: Vec<f64> = self.layers.iter().map(|rate| rate.mbps()).collect();
         let after = case.moment.map(|moment| share(case, place, moment.at));
         let evidence = Evidence {
             ledger: &self.ledger,
             joined: self.joined,
             end,
-            possible_bytes: possible,
+            possible,
             layers: &layers,
             moment: case.moment,
             best: after.map_or(0, |share| best(&self.layers, share)),
@@ -229,21 +232,23 @@ impl Viewed {
         }
     }
 
-    /// Returns the bytes of the best encoding, as far as the path carries them.
-    fn possible_bytes(&self, case: &Case, place: usize, end: Duration) -> f64 {
-        let best = self.layers[0].mbps();
-        let (mut time, mut bytes) = (self.joined, 0.0);
+    /// Returns the bytes that the viewer could have got until `end`.
+    fn possible(&self, case: &Case, place: usize, end: Duration) -> Possible {
+        let (mut time, mut possible) = (self.joined, Possible::default());
         while time < end {
             let is_paused = self
                 .pause
                 .is_some_and(|it| (it.at..it.until).contains(&time));
             if !is_paused {
-                let share = share(case, place, time).map_or(best, Bitrate::mbps);
-                bytes += share.min(best) * 125_000.0 * SAMPLE.as_secs_f64();
+                let share = share(case, place, time);
+                let bytes = |mbps: f64| mbps * 125_000.0 * SAMPLE.as_secs_f64();
+                let most = self.layers[0].mbps();
+                possible.bytes += bytes(share.map_or(most, Bitrate::mbps).min(most));
+                possible.fitting_bytes += bytes(self.layers[best(&self.layers, share)].mbps());
             }
             time += SAMPLE;
         }
-        bytes
+        possible
     }
 }
 

@@ -103,6 +103,12 @@ impl Session {
         self.congestion.control()?.signs(now)
     }
 
+    /// Returns the share of packets that the path loses whatever is sent, 0 to 1; 0 where that is not known.
+    pub fn loss_floor(&self) -> f64 {
+        let control = self.congestion.control();
+        control.map_or(0.0, CongestionControl::loss_floor)
+    }
+
     /// Returns the number of bytes with a transport-wide number that were sent so far; 0 without
     /// congestion control.
     pub fn numbered_bytes(&self) -> u64 {

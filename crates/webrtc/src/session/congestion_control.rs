@@ -252,6 +252,11 @@ impl CongestionControl {
         self.meter.signs(now)
     }
 
+    /// Returns the share of packets that the path loses whatever is sent.
+    pub(super) fn loss_floor(&self) -> f64 {
+        self.flow.controller().path_model().loss_floor
+    }
+
     /// Returns the number of bytes sent so far.
     pub(super) const fn sent_bytes(&self) -> u64 {
         self.flow.totals().sent

@@ -1,8 +1,8 @@
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use glassline_rtp as rtp;
 use glassline_rtp::nack::Arrival;
-use glassline_rtp::twcc;
+use glassline_rtp::twcc::{self, Recorder};
 
 use super::receiver::PayloadKind;
 use super::{Dropped, LayerIndex, ReceiveMode, Received, ReceiverIndex, Session};
@@ -137,6 +137,13 @@ impl Session {
 
     /// Records the transport-wide number of a decrypted packet. The extension has one id within a
     /// bundle (RFC 9143 §7.1).
+    /// Sets the interval of transport feedback to the peer, where any was agreed to.
+    pub fn set_feedback_interval(&mut self, interval: Duration) {
+        if let Some(recorder) = &mut self.recorder {
+            **recorder = Recorder::new(interval);
+        }
+    }
+
     fn record(&mut self, now: Instant, packet: &rtp::Packet<'_>) {
         let Some(recorder) = &mut self.recorder else {
             return;

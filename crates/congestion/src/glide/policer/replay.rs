@@ -341,7 +341,6 @@ mod tests {
     use super::*;
 
     const MS: Duration = Duration::from_millis(1);
-    /// Size of datagrams, in bytes.
     const MTU: f64 = 1200.0;
 
     /// The way of a camera's packets.
@@ -363,6 +362,7 @@ mod tests {
                 variation: Duration::ZERO,
                 target: MS * 60,
                 mtu: MTU,
+                is_backlogged: false,
             };
             Self {
                 replay: Replay::new(start),

@@ -21,6 +21,8 @@ struct PacketPath {
     round: Instant,
     /// Queueing delay that each packet meets.
     queue: Duration,
+    /// Whether more data waits than leaves.
+    is_backlogged: bool,
 }
 
 impl PacketPath {
@@ -37,6 +39,7 @@ impl PacketPath {
             packets: 0,
             round: now,
             queue: Duration::ZERO,
+            is_backlogged: true,
         }
     }
 
@@ -54,6 +57,7 @@ impl PacketPath {
             variation: Duration::ZERO,
             target: MS * 60,
             mtu: MTU,
+            is_backlogged: self.is_backlogged,
         };
         let sent = self.now - ROUND_TRIP;
         if lost_of > 0 && self.packets.is_multiple_of(lost_of) {
@@ -108,6 +112,19 @@ fn loss_of_a_fiftieth_or_less_begins_no_trial() {
     assert_eq!(path.policer.pacing(MTU), None);
     let floor = path.policer.floor();
     assert!((0.01..=0.02).contains(&floor), "{floor}");
+}
+
+#[test]
+fn a_source_slower_than_the_path_has_no_trial_for_little_loss_and_one_for_much() {
+    let mut path = PacketPath::new();
+    path.is_backlogged = false;
+    for _ in 0..200 {
+        path.send(14, MS * 100);
+        assert_eq!(path.policer.pacing(MTU), None, "{:?}", path.policer.phase);
+    }
+    let floor = path.policer.floor();
+    assert!((0.06..0.08).contains(&floor), "{floor}");
+    path.until(4, Policer::is_on_trial);
 }
 
 #[test]
@@ -344,6 +361,7 @@ fn a_probe_goes_on_faster_once_more_passed_than_the_bucket_holds() {
             variation: Duration::ZERO,
             target: MS * 60,
             mtu: MTU,
+            is_backlogged: false,
         };
         policer.probe(&of, probe);
         match policer.phase {

@@ -1,16 +1,19 @@
 //! The way up: what is probed before a viewer moves to a better layer, and how often.
 //!
 //! ```text
-//! trains of media ─► promise ─► probe at the rate of the layer ─► held ─► up
-//!   └ none: a short train of padding       └ failed: the next one later
+//! trains of media ─► promise ─► short probe ─► probe at the rate of the layer ─► held ─► up
+//!   └ none: a short train of padding  └────────────┴ failed: the next one later
 //! ```
+//!
+//! Trains promise too much or too little behind jitter, so a probe begins with as many bytes as make a queue
+//! of 50 ms if the trains are right.
 
 use std::time::{Duration, Instant};
 
-use glassline_congestion::{PathSigns, TRAIN_BYTES_MIN};
+use glassline_congestion::{PathSigns, TRAIN_BYTES_MIN, TrainRate};
 use glassline_media::Bitrate;
 
-use super::{Selection, Situation};
+use super::{Selection, Situation, TRAIN_SURE};
 
 /// Part of a layer's cost that trains have to promise, in percent.
 const PROMISE_PERCENT: u64 = 115;
@@ -25,13 +28,20 @@ const PROBE_PERCENT: u64 = 110;
 const CLEAR_PERCENT: u64 = 80;
 /// Length of a probe.
 const PROBE: Duration = Duration::from_millis(200);
+/// Least length of a probe before: a few packets of the media are among it.
+const PROBE_MIN: Duration = Duration::from_millis(60);
+/// Longest queue that a probe may make on a path that carries what its trains say.
+const OVERSHOOT_MAX: Duration = Duration::from_millis(50);
 /// Length of a probe behind a policer, which lets a burst through before it drops packets.
 const PROBE_POLICED: Duration = Duration::from_millis(1_000);
 /// Time after a switch before the next probe: the keyframe of the new layer has passed.
 const REST: Duration = Duration::from_millis(600);
 /// Time to the next probe after one that failed; each further failure doubles the time.
 const AGAIN: Duration = Duration::from_secs(2);
-const DOUBLINGS_MAX: u32 = 5;
+/// Doublings of that time after probes, which cost a short queue at most.
+const DOUBLINGS_MAX: u32 = 3;
+/// Doublings of that time after a layer that was left soon, and behind a policer: viewers see both.
+const DOUBLINGS_SEEN_MAX: u32 = 5;
 /// Failures that count for a path that carries less than its trains promise, as behind a policer.
 const FAILURES_POLICED: u32 = 4;
 /// Time to the first probe of which nothing is known; each one doubles the time.
@@ -60,6 +70,58 @@ const TRAIN_ONE_IN: u64 = 45;
 /// Most bytes that such trains save up.
 const TRAIN_CREDIT_MAX: u64 = 3 * TRAIN;
 
+/// Share of a new rate of trains in the steady one: jitter makes single ones too fast or too slow.
+const STEADY_ONE_IN: u64 = 16;
+
+/// Time after a failure in which the steady rate still approaches the one that failed.
+const STEADY_AFTER: Duration = Duration::from_secs(2);
+
+/// Rates of trains in bits a second.
+#[derive(Clone, Copy, Debug, Default)]
+struct Trains {
+    /// Rate of the recent ones; 0 without any.
+    recent: u64,
+    /// Smoothed rate.
+    steady: u64,
+    /// Whether the recent ones are many.
+    are_sure: bool,
+}
+
+impl Trains {
+    fn note(&mut self, train: Option<TrainRate>) {
+        self.are_sure = train.is_some_and(|it| it.bytes >= TRAIN_SURE);
+        self.recent = train.map_or(0, |it| it.rate.bps());
+        if let Some(recent) = train.map(|it| it.rate.bps()) {
+            self.steady = match self.steady {
+                0 => recent,
+                steady => steady - steady / STEADY_ONE_IN + recent / STEADY_ONE_IN,
+            };
+        }
+    }
+
+    fn max(self, other: Self) -> Self {
+        Self {
+            recent: self.recent.max(other.recent),
+            steady: self.steady.max(other.steady),
+            ..self
+        }
+    }
+
+    /// Returns the rate that the path carries at least, as far as trains can say.
+    fn least(self) -> u64 {
+        match self.are_sure {
+            true => self.recent.min(self.steady),
+            false => 0,
+        }
+    }
+
+    /// Returns whether these are of a wider path than `before`.
+    fn are_wider_than(self, before: Self) -> bool {
+        let is_wider = |now: u64, before: u64| now > (before / 100).saturating_mul(WIDER_PERCENT);
+        is_wider(self.recent, before.recent) || is_wider(self.steady, before.steady)
+    }
+}
+
 /// Padding that is to be sent.
 #[derive(Debug, Default)]
 pub(super) struct Probing {
@@ -77,8 +139,8 @@ struct Probe {
     rate: Bitrate,
     began: Instant,
     length: Duration,
-    /// Rate of trains before.
-    train: u64,
+    /// Rates of trains before.
+    trains: Trains,
     /// Mean queue before, and the longest since.
     queue_before: Duration,
     queue: Duration,
@@ -133,10 +195,12 @@ pub(super) struct Climb {
     failures: u32,
     /// Rate in bits a second that the best train promises.
     promised: u64,
-    /// Rate of trains in bits a second, and the largest before a probe that failed. Behind a jitter, single
-    /// trains promise anything.
-    train: u64,
-    in_vain: u64,
+    /// Rates of trains, and the largest before a probe that failed. Behind a jitter, single trains promise
+    /// anything.
+    trains: Trains,
+    in_vain: Trains,
+    /// Time of the latest failure.
+    failed: Option<Instant>,
     /// Whether the path drops what its trains promise, as a policer does.
     is_policed: bool,
     /// Time of the next probe of which nothing is promised, and its number.
@@ -156,8 +220,9 @@ impl Climb {
             next: now,
             failures: 0,
             promised: 0,
-            train: 0,
-            in_vain: 0,
+            trains: Trains::default(),
+            in_vain: Trains::default(),
+            failed: None,
             is_policed: false,
             blind: now + BLIND,
             blinds: 0,
@@ -171,7 +236,11 @@ impl Climb {
     /// Notes that the path drops what its trains promise.
     pub(super) fn doubt(&mut self) {
         self.failures = self.failures.max(FAILURES_POLICED);
-        self.in_vain = u64::MAX;
+        self.in_vain = Trains {
+            recent: u64::MAX,
+            steady: u64::MAX,
+            are_sure: true,
+        };
         self.is_policed = true;
     }
 
@@ -185,7 +254,8 @@ impl Climb {
         self.stop();
         self.blind = now + BLIND;
         if now.saturating_duration_since(since) >= PROVEN {
-            (self.failures, self.blinds, self.in_vain) = (0, 0, 0);
+            (self.failures, self.blinds) = (0, 0);
+            self.in_vain = Trains::default();
             self.is_policed = false;
         }
     }
@@ -196,9 +266,9 @@ impl Climb {
             .risen
             .is_some_and(|at| now.saturating_duration_since(at) < PROVEN);
         if is_wrong || self.is_policed {
-            self.fail(self.train, now);
+            self.fail(self.trains, DOUBLINGS_SEEN_MAX, now);
         } else if now.saturating_duration_since(since) >= PROVEN {
-            (self.failures, self.in_vain) = (0, 0);
+            (self.failures, self.in_vain) = (0, Trains::default());
         }
         self.risen = None;
         self.blind = now + BLIND;
@@ -206,16 +276,37 @@ impl Climb {
 
     /// Notes that the path does not hold `probe`, of which the trains meanwhile say more than those before.
     fn fail_probe(&mut self, probe: Probe, now: Instant) {
-        let is_clear = self.train * 100 < probe.rate.bps() * CLEAR_PERCENT;
+        let is_clear = self.trains.recent * 100 < probe.rate.bps() * CLEAR_PERCENT;
         self.failures += u32::from(is_clear);
-        self.fail(probe.train, now);
+        let doublings_max = match self.is_policed {
+            true => DOUBLINGS_SEEN_MAX,
+            false => DOUBLINGS_MAX,
+        };
+        self.fail(probe.trains, doublings_max, now);
     }
 
-    /// Notes that the path does not hold what trains of the rate `train` promised.
-    fn fail(&mut self, train: u64, now: Instant) {
-        self.in_vain = self.in_vain.max(train);
-        self.next = now + AGAIN * 2_u32.pow(self.failures.min(DOUBLINGS_MAX));
+    /// Notes that the path does not hold what `trains` promised.
+    fn fail(&mut self, trains: Trains, doublings_max: u32, now: Instant) {
+        self.in_vain = self.in_vain.max(trains);
+        self.failed = Some(now);
+        self.next = now + AGAIN * 2_u32.pow(self.failures.min(doublings_max));
         self.failures += 1;
+    }
+
+    /// Returns the length of the first probe at `rate`.
+    fn length(&self, rate: Bitrate) -> Duration {
+        if self.is_policed {
+            return PROBE_POLICED;
+        }
+        let least = self.trains.least();
+        match rate.bps().saturating_sub(least) {
+            0 => PROBE,
+            above => {
+                let us = u128::from(least) * OVERSHOOT_MAX.as_micros() / u128::from(above);
+                let us = u64::try_from(us).unwrap_or(u64::MAX);
+                Duration::from_micros(us).clamp(PROBE_MIN, PROBE)
+            }
+        }
     }
 
     /// Goes on with the way up from `place` to at most `ceiling`. Returns the place of the layer that the
@@ -238,17 +329,23 @@ impl Climb {
             }
             let to = rungs.iter().position(|it| it.selection == probe.to);
             let to = to.filter(|to| place < *to && *to <= ceiling);
-            return match self.result(probe, situation)? {
-                true => {
-                    self.risen = Some(now);
-                    to
+            if !self.result(probe, situation)? {
+                return None;
+            }
+            if probe.length < PROBE && to.is_some() {
+                // The short one held: the path carries more than its trains say. What the short one left in the
+                // queue counts against the whole one.
+                self.probe(probe.to, probe.rate, PROBE, situation);
+                if let Some(whole) = &mut self.probing.probe {
+                    whole.queue_before = probe.queue_before;
                 }
-                false => None,
-            };
+                return None;
+            }
+            self.risen = Some(now);
+            return to;
         }
         // What failed on a narrow path says nothing of a wider one.
-        let wider = (self.in_vain / 100).saturating_mul(WIDER_PERCENT);
-        let is_wider = self.train > wider;
+        let is_wider = self.trains.are_wider_than(self.in_vain);
         if now.saturating_duration_since(since) < REST {
             return None;
         }
@@ -256,8 +353,12 @@ impl Climb {
             self.train(situation);
             return None;
         }
-        let mut above = rungs[place + 1..=ceiling].iter();
-        let trains = self.train * 100 / TRAINS_PERCENT;
+        let highest = match self.trains.are_sure {
+            true => ceiling,
+            false => place + 1,
+        };
+        let mut above = rungs[place + 1..=highest].iter();
+        let trains = self.trains.recent * 100 / TRAINS_PERCENT;
         let best = above.rposition(|it| it.cost().bps() <= self.promised.min(trains));
         let against = match situation.signs.train {
             None => Duration::ZERO,
@@ -280,15 +381,26 @@ impl Climb {
             self.risen = Some(now);
             return Some(to);
         }
+        let rate = Bitrate::from_bps(rungs[to].cost().bps() * PROBE_PERCENT / 100);
+        let length = self.length(rate);
+        self.probe(rungs[to].selection, rate, length, situation);
+        None
+    }
+
+    /// Begins a probe for the layer `to`.
+    fn probe(
+        &mut self,
+        to: Selection,
+        rate: Bitrate,
+        length: Duration,
+        situation: &Situation<'_>,
+    ) {
         self.probing.probe = Some(Probe {
-            to: rungs[to].selection,
-            rate: Bitrate::from_bps(rungs[to].cost().bps() * PROBE_PERCENT / 100),
-            began: now,
-            length: match self.is_policed {
-                true => PROBE_POLICED,
-                false => PROBE,
-            },
-            train: self.train,
+            to,
+            rate,
+            began: situation.now,
+            length,
+            trains: self.trains,
             queue_before: match situation.signs.standing {
                 // Another flow fills the queue.
                 standing if standing > QUEUE_BEFORE_MAX => standing + standing / 4,
@@ -298,14 +410,17 @@ impl Climb {
             sent_before: self.sent,
             end: None,
         });
-        None
     }
 
     /// Notes what has left so far, and what trains promise.
     pub(super) fn note(&mut self, situation: &Situation<'_>) {
         let train = situation.signs.train;
         self.promised = train.map_or(0, |it| it.best.bps()) * 100 / PROMISE_PERCENT;
-        self.train = train.map_or(0, |it| it.rate.bps());
+        self.trains.note(train);
+        let is_recent = |at| situation.now.saturating_duration_since(at) < STEADY_AFTER;
+        if self.failed.is_some_and(is_recent) {
+            self.in_vain.steady = self.in_vain.steady.max(self.trains.steady);
+        }
         let more = situation.sent.saturating_sub(self.sent);
         self.sent = situation.sent;
         self.credit = (self.credit + more / TRAIN_ONE_IN).min(TRAIN_CREDIT_MAX);

@@ -41,6 +41,9 @@ const LOST_HEAVY_ONE_IN: u64 = 3;
 const LOSING_MIN: Duration = Duration::from_secs(1);
 /// Queue below which losses are those of a policer.
 const POLICED_QUEUE_MAX: Duration = Duration::from_millis(15);
+/// Time for which losses without a queue have to last: longer than they are counted, so that some moments
+/// of a radio are no policer.
+const LOSING_POLICED_MIN: Duration = Duration::from_millis(600);
 /// Bytes of trains without which an overloaded path is measured by what arrives.
 const TRAIN_SURE: u64 = 4_000;
 /// Time for which a path has to be overloaded before the viewer moves down: one more feedback.
@@ -283,10 +286,11 @@ impl LayerChoice {
             return false;
         }
         let since = *self.losing.get_or_insert(now);
-        is_policed(signs)
+        let lasts = now.saturating_duration_since(since);
+        is_policed(signs) && lasts >= LOSING_POLICED_MIN
             || signs.queue >= QUEUE_MAX
             || signs.lost * LOST_HEAVY_ONE_IN >= signs.packets
-            || now.saturating_duration_since(since) >= LOSING_MIN
+            || lasts >= LOSING_MIN
     }
 
     /// Moves down to what the path carries.

@@ -108,7 +108,12 @@ fn losses_of_a_radio_move_nobody_and_those_of_a_policer_do() {
     viewer.signs.lost_runs = 1;
     assert_eq!(viewer.pass(5_000), (3, 0), "one moment");
     viewer.signs.lost_runs = 8;
-    assert_eq!(viewer.pass(300), (2, 1));
+    assert_eq!(
+        viewer.pass(500),
+        (3, 0),
+        "some moments within half a second"
+    );
+    assert_eq!(viewer.pass(400), (2, 1));
 }
 
 #[test]
@@ -197,7 +202,7 @@ fn behind_a_policer_a_probe_comes_late_lasts_a_second_and_ends_with_the_first_lo
     viewer.signs.carried = kbps(2_000);
     viewer.pass(1_000);
     (viewer.signs.lost, viewer.signs.lost_runs) = (20, 8);
-    assert_eq!(viewer.pass(300), (2, 1));
+    assert_eq!(viewer.pass(900), (2, 1));
     (viewer.signs.lost, viewer.signs.lost_runs) = (0, 0);
     assert_eq!(probes(&mut viewer, 30, |_| {}).0, 0);
     let mut is_over = false;
@@ -212,4 +217,71 @@ fn behind_a_policer_a_probe_comes_late_lasts_a_second_and_ends_with_the_first_lo
     let (_, longest) = probes(&mut viewer, 70, |_| {});
     assert!((9..=11).contains(&longest), "{longest}");
     assert_eq!(viewer.choice.layer().0, 3, "the policer is gone");
+}
+
+#[test]
+fn a_probe_that_trains_speak_against_is_short_and_a_whole_one_follows_if_it_holds() {
+    let lengths = |train, queue| {
+        let mut viewer = Viewer::new(3);
+        viewer.train(300);
+        viewer.signs.standing = 100 * MS;
+        viewer.pass(300);
+        viewer.signs.standing = Duration::ZERO;
+        let mut lengths = Vec::new();
+        viewer.train(train);
+        viewer.signs.train = viewer.signs.train.map(|it| TrainRate {
+            best: kbps(9_000),
+            ..it
+        });
+        let mut began = None;
+        for _ in 0..150 {
+            viewer.now += 10 * MS;
+            let next = viewer.signs.newest + 1;
+            let rungs = rungs();
+            let padding = viewer.choice.padding(0, next, viewer.now);
+            viewer.signs.newest = next;
+            viewer.signs.queue = if padding > 0 { queue } else { Duration::ZERO };
+            let is_on = viewer.choice.is_probing();
+            if let Some(at) = began.filter(|_| !is_on) {
+                lengths.push(viewer.now - at);
+            }
+            began = is_on.then_some(began.unwrap_or(viewer.now));
+            let is_other = viewer.choice.decide(&Situation {
+                rungs: &rungs,
+                signs: viewer.signs,
+                waited: Duration::ZERO,
+                sent: 0,
+                may_probe: true,
+                now: viewer.now,
+            });
+            if is_other {
+                break;
+            }
+        }
+        (lengths, viewer.choice.layer().0)
+    };
+    // The probe has 2.95 Mbit/s: 50 ms of queue at 2.2 are up to 147 ms of probe.
+    let (held, layer) = lengths(2_200, Duration::ZERO);
+    assert_eq!((held.len(), layer), (2, 3), "{held:?}");
+    assert!(held[0] >= 100 * MS && held[0] < 170 * MS, "{held:?}");
+    assert!(held[1] >= 180 * MS, "{held:?}");
+    let (whole, layer) = lengths(3_000, Duration::ZERO);
+    assert_eq!((whole.len(), layer), (1, 3), "{whole:?}");
+    let (failed, layer) = lengths(2_200, 40 * MS);
+    assert_eq!((failed.len(), layer), (1, 1), "{failed:?}");
+}
+
+#[test]
+fn a_few_bytes_of_trains_promise_the_next_layer_and_no_better_one() {
+    for (bytes, layer) in [(1_500, 2), (20_000, 3)] {
+        let mut viewer = Viewer::new(3);
+        viewer.train(200);
+        viewer.signs.standing = 100 * MS;
+        assert_eq!(viewer.pass(300), (1, 1));
+        viewer.signs.standing = Duration::ZERO;
+        viewer.train(5_000);
+        viewer.signs.train = viewer.signs.train.map(|it| TrainRate { bytes, ..it });
+        while viewer.pass(100).1 == 0 {}
+        assert_eq!(viewer.choice.layer().0, layer, "{bytes}");
+    }
 }

@@ -223,7 +223,7 @@ impl StreamSender {
     /// Returns whether nothing is to be sent: no media waits, and no probe is under way.
     #[inline]
     pub fn is_idle(&self) -> bool {
-        self.has_nothing_waiting() && !self.is_probing()
+        self.has_nothing_waiting() && !self.is_probing() && self.repairs.copy_at().is_none()
     }
 
     #[inline]
@@ -256,7 +256,7 @@ impl StreamSender {
             // The kernel's congestion control has the connection.
             self.ramp = None;
         }
-        if !self.repairs.is_empty() {
+        if self.repairs.are_due(now) {
             self.send_repairs(session, &mut batch, now, counters);
         }
         self.adapt_to_temporal_layers(session, now);
@@ -437,10 +437,9 @@ impl StreamSender {
     #[inline]
     pub fn deadline(&self, session: &mut Session, now: Instant) -> Option<Instant> {
         let media = self.media_deadline(session, now);
-        match self.is_probing() {
-            false => media,
-            true => Some(media.map_or(now + PADDING_INTERVAL, |at| at.min(now + PADDING_INTERVAL))),
-        }
+        let padding = self.is_probing().then(|| now + PADDING_INTERVAL);
+        let others = [padding, self.repairs.copy_at()];
+        media.into_iter().chain(others.into_iter().flatten()).min()
     }
 
     #[inline]

@@ -8,6 +8,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use glassline_congestion::PathSigns;
 use glassline_hub::Stream;
 use glassline_media::{Kind, MediaUnit, TrackLayer};
 use glassline_rtp::rtx::OVERHEAD_BYTES;
@@ -20,6 +21,16 @@ use crate::webrtc::track_sender::{LegNumber, SentPacket};
 /// Most repairs of a viewer that wait: as many as one [`Event::Nack`](glassline_webrtc::Event::Nack)
 /// names.
 const WAITING_MAX: usize = 256;
+
+/// Share of packets that a path loses whatever is sent, from which on a repair is sent twice, so that
+/// the loss of a repair costs no further round trip. With less, a video has less than one such a minute.
+const COPIED_LOSS: f64 = 0.01;
+
+/// Queue from which on a copy would only add to the load.
+const COPIED_QUEUE_MAX: Duration = Duration::from_millis(30);
+
+/// Time from a repair to its copy: a radio loses all packets of a moment.
+const COPY_AFTER: Duration = Duration::from_millis(20);
 
 /// Longest time that a repair waits. The viewer asks again after a round trip, and soon has no use
 /// for the packet any more.
@@ -49,6 +60,8 @@ pub(super) struct Repair {
     pub(super) index: usize,
     /// Time at which the viewer asked.
     pub(super) asked: Instant,
+    /// Whether the packet was sent again already.
+    pub(super) is_copy: bool,
 }
 
 impl Repair {
@@ -76,6 +89,8 @@ const CREDIT_DIVISOR: u64 = 2;
 #[derive(Debug, Default)]
 pub(super) struct Repairs {
     waiting: VecDeque<Repair>,
+    /// Repairs that left a moment ago and that leave once more, in the order of time.
+    copies: VecDeque<Copied>,
     /// Bytes that were sent for the first time when `used` was last brought up to date.
     sent: u64,
     /// Bytes of the credit that were sent again.
@@ -84,10 +99,51 @@ pub(super) struct Repairs {
     lacks_credit: bool,
 }
 
+/// A repair that leaves once more.
+#[derive(Clone, Debug)]
+struct Copied {
+    due: Instant,
+    repair: Repair,
+}
+
 impl Repairs {
+    /// Returns whether no repair waits; copies wait for their time only.
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
         self.waiting.is_empty()
+    }
+
+    /// Returns whether a repair or a copy may leave at `now`, as far as its time decides.
+    #[inline]
+    pub(super) fn are_due(&self, now: Instant) -> bool {
+        !self.is_empty() || self.copy_at().is_some_and(|at| at <= now)
+    }
+
+    /// Returns when the next copy leaves.
+    #[inline]
+    pub(super) fn copy_at(&self) -> Option<Instant> {
+        self.copies.front().map(|it| it.due)
+    }
+
+    /// Has a repair that left at `now` leave once more, unless too many wait.
+    fn copy(&mut self, repair: Repair, now: Instant) {
+        if self.copies.len() < WAITING_MAX {
+            let due = now + COPY_AFTER;
+            self.copies.push_back(Copied { due, repair });
+        }
+    }
+
+    /// Has the copies wait that are due.
+    fn release_copies(&mut self, now: Instant) {
+        while self.copy_at().is_some_and(|due| due <= now)
+            && let Some(Copied { repair, .. }) = self.copies.pop_front()
+        {
+            self.push(Repair {
+                asked: now,
+                is_copy: true,
+                ..repair
+            });
+        }
     }
 
     /// Returns the repair that leaves next at some time, and not only once more was sent.
@@ -193,6 +249,7 @@ impl StreamSender {
                 leg,
                 index,
                 asked: now,
+                is_copy: false,
             });
         }
     }
@@ -206,6 +263,11 @@ impl StreamSender {
         now: Instant,
         counters: &SendCounters,
     ) {
+        self.repairs.release_copies(now);
+        // The end of a queue drops packets, too.
+        let is_queued = |it: PathSigns| it.standing >= COPIED_QUEUE_MAX;
+        let copies =
+            session.loss_floor() >= COPIED_LOSS && !session.path_signs(now).is_some_and(is_queued);
         let overdue = self.repairs.drop_overdue(now);
         counters.dropped_repairs.add(overdue as u64);
         let waiting = self.repairs.len();
@@ -236,6 +298,9 @@ impl StreamSender {
                     ramp.sent(bytes, now);
                 }
                 count += 1;
+                if copies && !repair.is_copy {
+                    self.repairs.copy(repair, now);
+                }
             }
         }
         self.repairs.used += sent_again;
@@ -305,6 +370,7 @@ mod tests {
             leg: LegNumber::default(),
             index: 1,
             asked,
+            is_copy: false,
         }
     }
 
@@ -322,6 +388,23 @@ mod tests {
         let order = [repairs.pop(), repairs.pop(), repairs.pop()];
         let order = order.map(|it| it.map(|it| it.sequence));
         assert_eq!(order, [Some(9), Some(4), None]);
+    }
+
+    #[test]
+    fn a_copy_waits_for_its_time_and_is_not_copied_again() {
+        let now = Instant::now();
+        let mut repairs = Repairs::default();
+        repairs.copy(repair(9, now), now);
+        assert_eq!(repairs.copy_at(), Some(now + COPY_AFTER));
+        repairs.release_copies(now + COPY_AFTER / 2);
+        assert!(repairs.is_empty());
+        repairs.release_copies(now + COPY_AFTER);
+        let copy = repairs.pop().expect("it is due");
+        assert!(copy.is_copy && copy.sequence == 9 && repairs.copy_at().is_none());
+        for sequence in 0..=WAITING_MAX as u64 {
+            repairs.copy(repair(sequence, now), now);
+        }
+        assert_eq!(repairs.copies.len(), WAITING_MAX);
     }
 
     #[test]

@@ -17,7 +17,9 @@ const SLOW: Duration = Duration::from_secs(8);
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct KeyframeAsks {
     asked: Option<Instant>,
+    /// Time of the latest skip, and of the latest request after a skip.
     skipped: Option<Instant>,
+    asked_slow: Option<Instant>,
 }
 
 impl KeyframeAsks {
@@ -29,13 +31,15 @@ impl KeyframeAsks {
     /// Returns whether the viewer may ask for a keyframe at `now`, which it then does.
     pub(super) fn ask(&mut self, now: Instant) -> bool {
         let is_within = |at: Instant, span| now.saturating_duration_since(at) < span;
-        let interval = match self.skipped {
-            Some(at) if is_within(at, SLOW) => INTERVAL_SLOW,
-            _ => INTERVAL,
-        };
-        let may = self.asked.is_none_or(|at| !is_within(at, interval));
+        let is_slow = self.skipped.is_some_and(|at| is_within(at, SLOW));
+        let is_soon = |at: Option<Instant>, span| at.is_some_and(|at| is_within(at, span));
+        let may =
+            !is_soon(self.asked, INTERVAL) && !(is_slow && is_soon(self.asked_slow, INTERVAL_SLOW));
         if may {
             self.asked = Some(now);
+            if is_slow {
+                self.asked_slow = Some(now);
+            }
         }
         may
     }
@@ -44,6 +48,18 @@ impl KeyframeAsks {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_first_request_after_a_skip_waits_for_none_before() {
+        let start = Instant::now();
+        let at = |ms| start + Duration::from_millis(ms);
+        let mut asks = KeyframeAsks::default();
+        assert!(asks.ask(at(0)));
+        asks.note_skip(at(1_000));
+        assert!(asks.ask(at(1_000)));
+        asks.note_skip(at(2_500));
+        assert!(!asks.ask(at(2_500)) && asks.ask(at(5_000)));
+    }
 
     #[test]
     fn a_slow_viewer_asks_each_four_seconds_and_others_twice_a_second() {

@@ -1,6 +1,7 @@
 //! The cases: those of RFC 8867 §5, and others that viewers meet.
 
 mod elements;
+mod feedback;
 mod paths;
 mod publishers;
 mod rfc8867;
@@ -13,6 +14,7 @@ use super::target::{Figure, Target};
 /// Returns all cases, in the order of the table.
 pub fn all() -> Vec<Case> {
     let mut cases = paths::changing();
+    cases.extend(feedback::all());
     cases.extend(paths::constant());
     cases.extend(paths::shared());
     cases.extend(publishers::all());

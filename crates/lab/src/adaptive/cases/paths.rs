@@ -128,7 +128,11 @@ pub(super) fn constant() -> Vec<Case> {
         },
         Case {
             backward: LinkSchedule::constant(lossy(0.3)),
-            targets: vec![most(Figure::Switches, 1.0), least(Figure::UseRatio, 0.9)],
+            targets: vec![
+                most(Figure::Switches, 0.0),
+                least(Figure::UseRatio, 0.9),
+                most(Figure::StallMsMax, 150.0),
+            ],
             ..case(
                 "feedback",
                 "30 % of what the viewer sends is lost",
@@ -139,9 +143,9 @@ pub(super) fn constant() -> Vec<Case> {
         Case {
             forward: LinkSchedule::constant(limited(5_000).with_loss(Loss::Random(0.02))),
             targets: vec![
-                most(Figure::Switches, 1.0),
+                most(Figure::Switches, 0.0),
                 least(Figure::UseRatio, 0.9),
-                most(Figure::StallMsMax, 500.0),
+                most(Figure::StallMsMax, 150.0),
             ],
             ..case(
                 "loss",
@@ -184,6 +188,7 @@ pub(super) fn shared() -> Vec<Case> {
             targets: vec![
                 least(Figure::UseRatio, 0.5),
                 most(Figure::LossRatio, 0.05),
+                most(Figure::LossLateRatio, 0.01),
                 most(Figure::StallMsMax, 1_000.0),
             ],
             ..case(

@@ -7,13 +7,16 @@ use glassline_sim::Conditions;
 use super::elements::{DELAY, MS, case, kbps, lane, moment, simulcast};
 use crate::adaptive::case::{Case, Flow, Traffic, Viewing};
 use crate::adaptive::path::LinkSchedule;
-use crate::adaptive::source::PublishedVideo;
+use crate::adaptive::source::{Content, PublishedVideo};
 use crate::adaptive::target::{Figure, Target};
 
 /// Length of the queue of RFC 8867 §4.
 const QUEUE: Duration = Duration::from_millis(300);
 /// Largest jitter of RFC 8867 §4.
 const JITTER: Duration = Duration::from_millis(30);
+
+/// Capacities of RFC 8867 §5.1, in seconds and kbit/s.
+const VARIABLE: [(u64, u64); 4] = [(0, 1_000), (40, 2_500), (60, 600), (80, 1_000)];
 
 /// The layers of RFC 8867's cases, whose media has 0.15 to 1.5 Mbit/s.
 fn of_rfc() -> PublishedVideo {
@@ -74,9 +77,32 @@ fn alone() -> Vec<Case> {
     let steps = |steps: &[(u64, u64)]| lane(steps, of_rfc_path);
     vec![
         Case {
-            forward: steps(&[(0, 1_000), (40, 2_500), (60, 600), (80, 1_000)]),
+            forward: steps(&VARIABLE),
             moment: moment(40, 60),
+            targets: vec![
+                Target::at_least(Figure::FittingRatio, 0.9),
+                Target::at_most(Figure::QueueMsP95, 60.0),
+                Target::at_least(Figure::ShownRatio, 0.9),
+            ],
             ..rfc_case("5.1", "variable capacity, one flow", 100, vec![viewer()])
+        },
+        Case {
+            forward: steps(&VARIABLE),
+            moment: moment(40, 60),
+            targets: vec![
+                Target::at_least(Figure::UseRatio, 0.85),
+                Target::at_most(Figure::QueueMsP95, 150.0),
+                Target::at_least(Figure::ShownRatio, 0.9),
+            ],
+            ..rfc_case(
+                "5.1-live",
+                "variable capacity, one flow, whose encoder follows the estimate",
+                100,
+                vec![Flow::viewer(PublishedVideo {
+                    content: Content::Following(kbps(150)),
+                    ..simulcast(&[1_500])
+                })],
+            )
         },
         Case {
             forward: steps(&[
@@ -144,6 +170,11 @@ fn shared() -> Vec<Case> {
     vec![
         Case {
             forward: LinkSchedule::constant(of_rfc_path(2_000)),
+            // The other flow fills the queue.
+            targets: vec![
+                Target::at_least(Figure::FittingRatio, 0.7),
+                Target::at_least(Figure::ShownRatio, 0.9),
+            ],
             ..rfc_case(
                 "5.6",
                 "a long CUBIC flow shares 2 Mbit/s",

@@ -10,7 +10,7 @@ const HEAD: &str = "case      arm     use   sent  queue  loss   shown  stall  fr
 const UNITS: &str = "                  %  Mbit/s    ms     %       %     ms        n     n         n     ms        %     s     s";
 
 /// Columns of the CSV file.
-const CSV: &str = "case,arm,seed,viewer,use_ratio,sent_mbps,received_mbps,layer_ratio,queue_ms_p95,loss_ratio,loss_late_ratio,wait_ms_p99,fps_min,shown_ratio,stall_ms_max,freezes,frozen_s,torn,abandoned,delay_ms_p50,delay_ms_p95,switches,keyframes_asked,padding_ratio,first_frame_ms,fit_s,rise_s\n";
+const CSV: &str = "case,arm,seed,viewer,use_ratio,fitting_ratio,sent_mbps,received_mbps,layer_ratio,queue_ms_p95,loss_ratio,loss_late_ratio,wait_ms_p99,fps_min,shown_ratio,stall_ms_max,freezes,frozen_s,torn,abandoned,delay_ms_p50,delay_ms_p95,switches,keyframes_asked,padding_ratio,first_frame_ms,fit_s,rise_s\n";
 
 impl Report {
     /// Returns the table, and the targets that were missed.
@@ -98,10 +98,11 @@ impl RunReport {
         let it = &self.figures;
         let optional = |value: Option<f64>| value.map(|it| format!("{it:.2}")).unwrap_or_default();
         format!(
-            "{},{},{:.4},{:.3},{:.3},{:.4},{:.1},{:.5},{:.5},{:.1},{:.1},{:.4},{:.0},{},{:.2},{},{},{:.1},{:.1},{},{},{:.5},{},{},{}",
+            "{},{},{:.4},{:.4},{:.3},{:.3},{:.4},{:.1},{:.5},{:.5},{:.1},{:.1},{:.4},{:.0},{},{:.2},{},{},{:.1},{:.1},{},{},{:.5},{},{},{}",
             self.seed,
             self.viewer,
             it.use_ratio,
+            it.fitting_ratio,
             it.sent_mbps,
             it.received_mbps,
             it.layer_ratio,
