@@ -388,13 +388,7 @@ impl Climb {
     }
 
     /// Begins a probe for the layer `to`.
-    fn probe(
-        &mut self,
-        to: Selection,
-        rate: Bitrate,
-        length: Duration,
-        situation: &Situation<'_>,
-    ) {
+    fn probe(&mut self, to: Selection, rate: Bitrate, length: Duration, situation: &Situation<'_>) {
         self.probing.probe = Some(Probe {
             to,
             rate,

@@ -39,7 +39,8 @@ async fn what_is_gone_from_the_disk_is_played_from_its_copy_byte_for_byte() {
         before.push((clip.assembly.identity(), whole_of(&recorded, clip).await));
     }
     let list = async || {
-        let listed = recorded.playback.stretches(&recorded.subject(), always());
+        let of = recorded.subject();
+        let listed = recorded.playback.stretches(&of, always());
         listed.await.expect("an index").items
     };
     let listed = list().await;
