@@ -24,13 +24,13 @@ pub(crate) enum Action {
     ///
     /// A server may record into the folders meanwhile.
     Check {
-        /// Folders of recordings.
+        /// Folders that servers record into.
         #[arg(required = true, value_name = "FOLDER")]
         folders: Vec<PathBuf>,
     },
     /// Make the index of folders anew from their files. No server may record into them meanwhile.
     Repair {
-        /// Folders of recordings.
+        /// Folders that servers record into.
         #[arg(required = true, value_name = "FOLDER")]
         folders: Vec<PathBuf>,
     },
@@ -38,7 +38,7 @@ pub(crate) enum Action {
 
 #[derive(Debug, Args)]
 pub(crate) struct List {
-    /// Folders of recordings.
+    /// Folders that servers record into.
     #[arg(required = true, value_name = "FOLDER")]
     folders: Vec<PathBuf>,
     /// Stream whose files are listed.

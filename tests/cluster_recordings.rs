@@ -174,11 +174,11 @@ fn plays_as_one(server: &Server, stretches: &[Value]) -> Result<(), Failed> {
     for stretch in stretches {
         let at = stretch["start"].as_str().unwrap_or_default();
         let path = format!("/-/playback/thumbnail?path=hall&at={at}&width=160");
-        let picture = http::get(&server.url(&path))?;
+        let thumbnail = http::get(&server.url(&path))?;
         ensure(
-            picture.status == 200,
-            "a picture of each part",
-            &json!(picture.body),
+            thumbnail.status == 200,
+            "a thumbnail of each part",
+            &json!(thumbnail.body),
         )?;
     }
     Ok(())

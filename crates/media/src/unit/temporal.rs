@@ -38,7 +38,7 @@ impl Temporal {
         }
     }
 
-    /// Returns the place of a picture that consists of this frame and `other`, of another spatial layer.
+    /// Returns the place of a unit that consists of this frame and `other`, of another spatial layer.
     #[must_use]
     pub fn with(self, other: Self) -> Self {
         Self {
@@ -64,15 +64,15 @@ mod tests {
     }
 
     #[test]
-    fn a_picture_needs_what_one_of_its_frames_needs() {
+    fn a_unit_needs_what_one_of_its_frames_needs() {
         let frame = |needs, opens, discardable| Temporal {
             layer: 2,
             needs,
             opens,
             discardable,
         };
-        let picture = frame(0, 2, true).with(frame(1, 7, true));
-        assert_eq!(picture, frame(1, 2, true));
-        assert!(!picture.with(frame(0, 0, false)).discardable);
+        let unit = frame(0, 2, true).with(frame(1, 7, true));
+        assert_eq!(unit, frame(1, 2, true));
+        assert!(!unit.with(frame(0, 0, false)).discardable);
     }
 }

@@ -47,11 +47,11 @@ impl Descriptors {
         });
     }
 
-    /// Returns the place among the temporal layers of the picture with `timestamp`, which is complete;
+    /// Returns the place among the temporal layers of the unit with `timestamp`, which is complete;
     /// `None` if no descriptor says it.
     pub(super) fn take(&mut self, timestamp: u32) -> Option<Temporal> {
-        let of_picture = self.pending.iter().rev();
-        let last = of_picture
+        let of_unit = self.pending.iter().rev();
+        let last = of_unit
             .filter(|it| it.timestamp == timestamp)
             .map(|it| it.number)
             .reduce(|one, other| match is_before(one, other) {
@@ -60,18 +60,18 @@ impl Descriptors {
             })?;
         let pending = self.pending.make_contiguous();
         pending.sort_by_key(|it| it.number.wrapping_sub(last).cast_signed());
-        let mut picture: Option<Temporal> = None;
+        let mut unit: Option<Temporal> = None;
         while let Some(next) = self.pending.pop_front_if(|it| !is_before(last, it.number)) {
             match self.reader.read(&next.bytes) {
                 Ok(frame) if next.timestamp == timestamp => {
-                    picture = Some(picture.map_or(frame, |it| it.with(frame)));
+                    unit = Some(unit.map_or(frame, |it| it.with(frame)));
                 }
                 // A frame that is lost may have a structure.
                 Ok(_) | Err(DescriptorError::NoStructure) => {}
                 Err(fault) => self.fault = Some(fault),
             }
         }
-        picture
+        unit
     }
 
     /// Returns a fault of the sender since the last call.

@@ -194,7 +194,7 @@ pub struct Admin {
     pub https: Option<SocketAddr>,
     /// File of sources that are made over the API, one for each server and readable by its user
     /// only. Null takes `api.json` in `state_folder`. Beside it are the audit log (`.audit.jsonl`),
-    /// the last load test, MoQ's own certificate (`.moq.json`), and which disks have recordings
+    /// the last load test, MoQ's own certificate (`.moq.json`), which disks have recordings
     /// (`.recordings.json`), and which streams are recorded over the API (`.recordings.wishes.json`).
     pub state_file: Option<PathBuf>,
     /// The sources that may be named over the API.

@@ -184,10 +184,11 @@ enum FrameRate {
     Text(String),
 }
 
-/// The layers of a ladder as a list, or as one text with commas.
+/// The layers of a ladder as a list, or as one text with commas. YAML takes `off` for false.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub(super) enum LadderKey {
+    Switch(bool),
     List(Vec<String>),
     Text(String),
 }
@@ -196,6 +197,8 @@ impl LadderKey {
     /// Returns the text that names all layers; `off` for an empty list.
     pub(super) fn text(&self) -> String {
         match self {
+            Self::Switch(false) => "off".to_owned(),
+            Self::Switch(true) => "true".to_owned(),
             Self::List(rungs) if rungs.is_empty() => "off".to_owned(),
             Self::List(rungs) => rungs.join(","),
             Self::Text(text) => text.clone(),

@@ -81,7 +81,7 @@ const STEADY_AFTER: Duration = Duration::from_secs(2);
 struct Trains {
     /// Rate of the recent ones; 0 without any.
     recent: u64,
-    /// Smoothed rate.
+    /// The rate, smoothed over the last trains; 0 without any.
     steady: u64,
     /// Whether the recent ones are many.
     are_sure: bool,

@@ -113,7 +113,8 @@ impl PastFrames {
     }
 
     fn last_before(&mut self, at: MediaTime) -> Result<Option<MediaTime>, SourceError> {
-        let mut until = instant(at);
+        // Clocks of files and frames differ a little.
+        let mut until = instant(at) + Duration::from_nanos(JITTER_NS.unsigned_abs());
         for _ in 0..MISSING_MAX {
             let Some(known) = self.files.at_or_before(until)? else {
                 break;
