@@ -37,7 +37,8 @@ impl PastFiles {
         at: SystemTime,
     ) -> Result<Option<RecordedFile>, NoFootage> {
         let begun = |it: &RecordedFile| it.start <= at;
-        let to = at + Duration::from_nanos(1);
+        // The index counts microseconds.
+        let to = at + Duration::from_micros(1);
         let reaches = REACHES.map(|reach| at.checked_sub(reach));
         for from in reaches.into_iter().flatten().chain([always().from]) {
             let files = self.within(TimeRange { from, to })?;
