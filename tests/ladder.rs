@@ -12,6 +12,7 @@ use crate::namespace::{self, HERE, INTERFACE, Neighbor};
 use crate::peers::{Peer, Test};
 use crate::process::{Running, eventually, output_folder};
 use crate::server::Server;
+use crate::webdriver::Browser;
 
 pub(crate) const TESTS: &[Test] = &[Test {
     name: NARROW,
@@ -29,6 +30,9 @@ const NARROW: &str = "ladder::a_viewer_on_a_narrow_path_gets_a_rung_and_comes_ba
 
 /// Long, for a browser in a namespace on a busy machine.
 const LONG: Duration = Duration::from_secs(240);
+
+/// Time for each step within it.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Frames a second since the first call, once five seconds have passed.
 const FRAMES: &str = "
@@ -64,22 +68,11 @@ fn tc(line: &str) -> Result<(), String> {
     is_done.ok_or_else(|| format!("tc {line}: {error}"))
 }
 
-/// Returns the layer of the only viewer.
-fn layer(server: &Server) -> Result<Value, String> {
-    let viewers = http::get_json(&server.admin_url("/api/v1/webrtc/viewers"))?;
-    Ok(viewers["viewers"][0]["path"]["layer"].clone())
-}
-
-/// Waits until the only viewer gets the layer `rid`; returns how long that took.
-fn await_layer(server: &Server, rid: &str) -> Result<Duration, String> {
+/// Waits until the viewer gets the layer `rid`; returns how long that took.
+fn await_layer(browser: &Browser, rid: &str) -> Result<Duration, String> {
     let begun = Instant::now();
-    eventually(LONG, || {
-        let layer = layer(server)?;
-        match layer["rid"] == rid {
-            true => Ok(()),
-            false => Err(format!("not {rid}: {layer}")),
-        }
-    })?;
+    let is_it = format!("return glassline.layer?.rid === '{rid}'");
+    browser.wait_until(PATIENCE, &is_it)?;
     Ok(begun.elapsed())
 }
 
@@ -97,7 +90,7 @@ fn a_viewer_on_a_narrow_path_gets_a_rung_and_comes_back() -> Result<(), Failed> 
     let browser = namespace::browser_of(&neighbor)?;
     browser.open(&server.url("/cam").replace("127.0.0.1", HERE))?;
     browser.wait_until(LONG, "return glassline.framesDecoded > 60")?;
-    await_layer(&server, "source")?;
+    await_layer(&browser, "source")?;
     let idle = transcodings(&server)?;
     if !idle.is_empty() {
         return Err(format!("nobody needs a lower layer: {idle:?}").into());
@@ -105,15 +98,16 @@ fn a_viewer_on_a_narrow_path_gets_a_rung_and_comes_back() -> Result<(), Failed> 
     tc(&format!(
         "qdisc add dev {INTERFACE} root tbf rate 800kbit burst 4kb latency 300ms"
     ))?;
-    let down = await_layer(&server, "360p")?;
+    let down = await_layer(&browser, "360p")?;
     let frames = browser.wait_until(LONG, FRAMES)?.as_f64().unwrap_or(0.0);
     let view = transcodings(&server)?.first().cloned().unwrap_or_default();
     println!("the rung after {down:?}, {frames:.1} frames/s; {view}");
-    if frames < 20.0 || layer(&server)?["rid"] != "360p" || view["layers"][0] != "360p" {
-        return Err(format!("{frames:.1} frames/s of {}", layer(&server)?).into());
+    let layer = browser.run("return glassline.layer")?;
+    if frames < 20.0 || layer["rid"] != "360p" || view["layers"][0] != "360p" {
+        return Err(format!("{frames:.1} frames/s of {layer}").into());
     }
     tc(&format!("qdisc del dev {INTERFACE} root"))?;
-    let up = await_layer(&server, "source")?;
+    let up = await_layer(&browser, "source")?;
     println!("the source's layer again after {up:?}");
     eventually(LONG, || match transcodings(&server)? {
         left if left.is_empty() => Ok(()),

@@ -95,7 +95,8 @@ fn a_reader_over_quic_gets_the_layer_that_its_url_names() {
     let layer_of = async |query: &str| {
         let session = quic::open(&running, &format!("yard{query}"), Role::Subscriber).await;
         let session = session.expect("reading is open");
-        let mut subscription = soon(session.subscribe("yard")).await.expect("live");
+        let subscription = soon(session.subscribe("yard")).await;
+        let mut subscription = subscription.unwrap_or_else(|it| panic!("{query}: {it:?}"));
         let catalog = soon(subscription.catalog()).await.expect("good");
         let chosen = catalog.expect("one").choose().expect("video");
         let frames = subscription.read(&chosen[0], DEADLINE);

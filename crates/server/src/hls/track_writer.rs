@@ -364,7 +364,6 @@ impl TrackWriter {
         let name = rendition_name(self.kind, self.layer.track, self.layer.layer);
         let terms = Terms {
             part_target: self.part_target,
-            part_hold_back: common.terms.part_hold_back.max(self.part_target * 3),
             independent: self.kind == Kind::Audio,
             ..common.terms
         };

@@ -285,11 +285,12 @@ impl Writer {
         });
         let target = settings.segment_s.max(needed.min(TARGET_MAX));
         self.common.terms.target = target;
-        let longest = layers
-            .iter()
-            .map(|it| part_target(settings.part(), figures(it).frame_rate))
-            .max();
-        let longest = longest.unwrap_or(settings.part());
+        // One distance for all playlists, also of audio in AAC that nobody has asked for yet.
+        let rates = layers.iter().map(|it| figures(it).frame_rate);
+        let targets = rates
+            .chain([AacMaker::FRAME_RATE])
+            .map(|it| part_target(settings.part(), it));
+        let longest = targets.max().unwrap_or(settings.part());
         self.common.terms.part_target = settings.part();
         self.common.terms.part_hold_back = longest * 3;
     }
