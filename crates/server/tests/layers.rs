@@ -12,17 +12,13 @@ use glassline_media::{
     Codec, Layer, LayerIndex, MediaTime, MediaUnit, Stamps, Track, TrackIndex, TrackLayer,
     UnitBuilder,
 };
-use glassline_quic::moq::Role;
 use serde_json::{Value, json};
 
 use crate::cluster::{eventually, node};
 use crate::peer::Peer;
-use crate::quic::{self, soon};
 use crate::running::Running;
 use crate::source::{Film, Source};
 use crate::whip::{self, go_live};
-
-const DEADLINE: Duration = Duration::from_secs(2);
 
 /// A thread that publishes `yard` in two layers, 25 frames a second. The last byte of a frame is the number
 /// of its layer.
@@ -85,43 +81,6 @@ fn publish(mut publisher: Publisher, stop: &AtomicBool) {
             publisher.push(unit, Instant::now()).expect("announced");
         }
     }
-}
-
-#[test]
-fn a_reader_over_quic_gets_the_layer_that_its_url_names() {
-    let running = Running::start(1);
-    let _source = Layered::start(&running);
-    let runtime = quic::runtime();
-    let layer_of = async |query: &str| {
-        let session = quic::open(&running, &format!("yard{query}"), Role::Subscriber).await;
-        let session = session.expect("reading is open");
-        let subscription = soon(session.subscribe("yard")).await;
-        let mut subscription = subscription.unwrap_or_else(|it| panic!("{query}: {it:?}"));
-        let catalog = soon(subscription.catalog()).await.expect("good");
-        let chosen = catalog.expect("one").choose().expect("video");
-        let frames = subscription.read(&chosen[0], DEADLINE);
-        let mut frames = soon(frames).await.expect("there");
-        let mut next = async || soon(frames.next()).await.expect("good").expect("more");
-        let first = next().await;
-        assert!(first.keyframe, "a reader begins at a keyframe");
-        let ends = [first, next().await].map(|it| it.data.last().copied());
-        assert_eq!(ends[0], ends[1]);
-        ends[0].expect("not empty")
-    };
-    runtime.block_on(async {
-        assert_eq!(layer_of("").await, 0);
-        assert_eq!(layer_of("?layer=sub").await, 2);
-        assert_eq!(layer_of("?layer=low").await, 2);
-        assert_eq!(layer_of("?layer=high").await, 0);
-        for unknown in ["yard?layer=sub3", "nobody?layer=sub"] {
-            let refused = quic::open(&running, unknown, Role::Subscriber).await;
-            let session = match refused {
-                Err(refused) => refused.to_string(),
-                Ok(session) => soon(session.ended()).await.to_string(),
-            };
-            assert!(session.contains("no such layer"), "{session}");
-        }
-    });
 }
 
 /// Reads one layer of the video of `stream`.

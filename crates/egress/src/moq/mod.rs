@@ -91,18 +91,6 @@ pub async fn run(
     }
 }
 
-/// Announces `stream` alone in `origin`, until it is not live any more or its tracks change.
-pub async fn offer_alone(stream: Arc<Stream>, hub: Arc<Hub>, origin: Origin, services: Services) {
-    let serving = Serving {
-        what: Offering::Here(stream),
-        hub,
-        origin,
-        services,
-        changed: Arc::default(),
-    };
-    serving.run_caught().await;
-}
-
 /// Whether a stream is published, or would be if somebody read it.
 fn is_offered(stream: &Stream) -> bool {
     let comes = || {

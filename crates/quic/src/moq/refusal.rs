@@ -35,13 +35,10 @@ pub enum Refusal {
     /// A camera or file of the server has the name.
     #[error("a camera or file of the server has this name: publish under another name")]
     Configured,
-    /// The stream lacks the layer that the client names.
-    #[error("the stream has no such layer now: the server's log has those that it has")]
-    NoLayer,
 }
 
 impl Refusal {
-    const ALL: [Self; 12] = [
+    const ALL: [Self; 11] = [
         Self::Unauthorized,
         Self::Malformed,
         Self::Name,
@@ -53,7 +50,6 @@ impl Refusal {
         Self::Loop,
         Self::Dismissed,
         Self::Configured,
-        Self::NoLayer,
     ];
 
     /// Returns this refusal's number among the error codes of applications.

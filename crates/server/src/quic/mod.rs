@@ -20,7 +20,6 @@ mod failures;
 #[cfg(fuzzing)]
 pub(crate) mod fuzzing;
 mod grants;
-mod layer;
 mod messages;
 mod metrics;
 mod newcomer_rates;
@@ -41,14 +40,12 @@ use glassline_access::auth::{Sites, Users};
 use glassline_congestion::Algorithm;
 use glassline_egress::moq;
 use glassline_hub::Hub;
-use glassline_ingest::LayerStreams;
 use glassline_quic::moq::{Incoming, Origin, Refusal, Role, Server, Session};
 use glassline_quic::{CongestionControl, Fingerprint, ListenError};
 use glassline_rooms as rooms;
 use glassline_runtime::{
     Clock, Current, FaultPoint, Heartbeat, Part, Supervisor, calendar, keep_running, spawn_kept,
 };
-use tokio::runtime::Handle;
 use tokio::sync::{Mutex, watch};
 use tokio::task::{JoinHandle, JoinSet};
 
@@ -59,7 +56,6 @@ use account::{Accounts, Reads, SessionEntry};
 use collection::{Collection, replaced};
 use counters::Counters;
 use grants::{grant, rights_request};
-use layer::OfferedLayer;
 use newcomer_rates::ListenerRates;
 use nodes::Nodes;
 use places::{Handshake, Places};
@@ -99,9 +95,6 @@ struct SessionContext {
     all: Arc<Collection>,
     /// Collection that has every stream but the voices of rooms.
     without_rooms: Arc<Collection>,
-    /// The streams of layers that sessions name.
-    layers: Arc<LayerStreams>,
-    offering: moq::Services,
     accounts: Arc<Accounts>,
     counters: Arc<Counters>,
     failures: Arc<Failures>,
@@ -171,8 +164,6 @@ impl Quic {
             local,
             all,
             without_rooms,
-            layers: Arc::new(LayerStreams::new(Handle::current())),
-            offering: of_egress,
             accounts: Arc::default(),
             counters,
             failures: services.failures,
@@ -377,8 +368,6 @@ struct OpenedSession {
     replaced: watch::Receiver<()>,
     /// Tells when the origin that the session reads is replaced; `None` if it only publishes.
     collection: Option<watch::Receiver<Origin>>,
-    /// The layer that the session reads, if it names one.
-    _layer: Option<OfferedLayer>,
     /// Path that the names of its broadcasts are relative to.
     folder: String,
     role: Role,
@@ -423,20 +412,8 @@ async fn open(
         }
     };
     let (folder, role) = (request.path().to_owned(), request.role());
-    let layer = match OfferedLayer::of(&request, &rights, context).await {
-        Ok(layer) => layer,
-        Err(why) => {
-            tracing::warn!(%peer, "a reader over QUIC gets no stream: {why}");
-            context.counters.refuse(Reason::Name);
-            request.refuse(Refusal::NoLayer);
-            return None;
-        }
-    };
-    let (mut grant, collection) = grant(&rights, context);
-    if let Some(layer) = &layer {
-        grant.read = Some(layer.origin.clone());
-    }
-    let collection = collection.filter(|_| role != Role::Publisher && layer.is_none());
+    let (grant, collection) = grant(&rights, context);
+    let collection = collection.filter(|_| role != Role::Publisher);
     let only = grant.only.clone();
     let reads = match grant.read {
         Some(_) => Reads::AsClient,
@@ -458,7 +435,6 @@ async fn open(
         only,
         replaced,
         collection,
-        _layer: layer,
         folder,
         role,
     })

@@ -183,7 +183,6 @@ pub(super) async fn open(
         only: None,
         replaced,
         collection: None,
-        _layer: None,
         folder,
         role: Role::Both,
     })
