@@ -61,7 +61,8 @@ impl Descriptors {
         let pending = self.pending.make_contiguous();
         pending.sort_by_key(|it| it.number.wrapping_sub(last).cast_signed());
         let mut unit: Option<Temporal> = None;
-        while let Some(next) = self.pending.pop_front_if(|it| !is_before(last, it.number)) {
+        let due = pending.partition_point(|it| !is_before(last, it.number));
+        for next in self.pending.drain(..due) {
             match self.reader.read(&next.bytes) {
                 Ok(frame) if next.timestamp == timestamp => {
                     unit = Some(unit.map_or(frame, |it| it.with(frame)));

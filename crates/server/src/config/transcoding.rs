@@ -105,7 +105,6 @@ mod ladder {
 
     use super::LadderKey;
 
-    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
     pub(super) fn serialize<S: Serializer>(ladder: &Ladder, to: S) -> Result<S::Ok, S::Error> {
         to.collect_str(ladder)
     }

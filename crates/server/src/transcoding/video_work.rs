@@ -85,7 +85,7 @@ impl VideoWork {
             job.stream.request_keyframe();
         }
         let bitrate = job.stream.bitrate(Instant::now());
-        let rungs = job.ladder.as_ref().map(|it| it.targets());
+        let rungs = job.ladder.as_ref().map(super::job::LadderJob::targets);
         let decoding = match source.needs_program() {
             true => {
                 let transcoder = match &rungs {

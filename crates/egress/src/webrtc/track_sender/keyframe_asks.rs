@@ -33,8 +33,8 @@ impl KeyframeAsks {
         let is_within = |at: Instant, span| now.saturating_duration_since(at) < span;
         let is_slow = self.skipped.is_some_and(|at| is_within(at, SLOW));
         let is_soon = |at: Option<Instant>, span| at.is_some_and(|at| is_within(at, span));
-        let may =
-            !is_soon(self.asked, INTERVAL) && !(is_slow && is_soon(self.asked_slow, INTERVAL_SLOW));
+        let asked_slow = self.asked_slow.filter(|_| is_slow);
+        let may = !is_soon(self.asked, INTERVAL) && !is_soon(asked_slow, INTERVAL_SLOW);
         if may {
             self.asked = Some(now);
             if is_slow {
