@@ -100,9 +100,12 @@ impl Copying {
         *lock(&self.queue.plan) = plan;
     }
 
-    /// Returns what reads copies.
+    /// Returns what reads copies, on any thread. Needs the runtime that has the connections.
     pub(super) fn copies(&self) -> Arc<dyn Copies> {
-        Arc::new(RemoteFiles(Reader::new(Arc::clone(&self.bucket))))
+        Arc::new(RemoteFiles {
+            reader: Reader::new(Arc::clone(&self.bucket)),
+            runtime: Handle::current(),
+        })
     }
 
     pub(super) fn figures(&self) -> CopyFigures {
@@ -247,11 +250,14 @@ impl CopyQueue for Queue {
 
 /// Reads copies for threads that may wait.
 #[derive(Debug)]
-struct RemoteFiles(Reader);
+struct RemoteFiles {
+    reader: Reader,
+    runtime: Handle,
+}
 
 impl Copies for RemoteFiles {
     fn read_at(&self, key: &str, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
-        let read = Handle::current().block_on(self.0.read_at(key, offset, buffer));
+        let read = self.runtime.block_on(self.reader.read_at(key, offset, buffer));
         read.map_err(|error| io::Error::other(error.to_string()))
     }
 }
