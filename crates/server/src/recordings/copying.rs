@@ -257,7 +257,9 @@ struct RemoteFiles {
 
 impl Copies for RemoteFiles {
     fn read_at(&self, key: &str, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
-        let read = self.runtime.block_on(self.reader.read_at(key, offset, buffer));
+        let read = self
+            .runtime
+            .block_on(self.reader.read_at(key, offset, buffer));
         read.map_err(|error| io::Error::other(error.to_string()))
     }
 }

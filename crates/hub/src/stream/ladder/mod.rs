@@ -201,9 +201,7 @@ impl Inner {
                 track: plan.track,
                 layer: planned.layer,
             };
-            let is_encoded = self
-                .rendition(of)
-                .is_some_and(super::rendition::Rendition::is_present);
+            let is_encoded = matches!(self.rendition(of), Some(it) if it.is_present());
             let paused = || match &self.made.ladder.failure {
                 Some(why) => LayerAbsence::Failed(why.clone()),
                 None => LayerAbsence::Paused,
