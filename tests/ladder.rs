@@ -26,7 +26,7 @@ pub(crate) const TESTS: &[Test] = &[Test {
     },
 }];
 
-const NARROW: &str = "ladder::a_viewer_on_a_narrow_path_gets_a_rung_and_comes_back";
+const NARROW: &str = "alone::ladder::a_viewer_on_a_narrow_path_gets_a_rung_and_comes_back";
 
 /// Long, for a browser in a namespace on a busy machine.
 const LONG: Duration = Duration::from_secs(240);

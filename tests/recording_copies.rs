@@ -143,7 +143,8 @@ fn what_has_a_copy_is_deleted_and_played_from_it() -> Result<(), Failed> {
         "the copy has the bytes of the file",
         &file,
     )?;
-    let start = file["from"].as_str().unwrap_or_default().to_owned();
+    let list = http::get_json(&server.url("/-/playback/list?path=demo"))?;
+    let start = list[0]["start"].as_str().unwrap_or_default().to_owned();
     let before = played(&server, &start)?;
     // No disk has so much: whatever has a copy goes.
     fs::write(server.configuration()?, scene.yaml(1 << 20))?;

@@ -53,11 +53,13 @@ fn gstreamer_makes_a_keyframe_for_who_comes_late() -> Result<(), Failed> {
     server.wait_for_state("studio", "live").map_err(failed)?;
     thread::sleep(KEYFRAME_IS_FORGOTTEN);
     plays(&server.rtsp_url("studio")).map_err(failed)?;
-    let asked = server.metric("glassline_rtsp_keyframe_requests_total");
-    match asked.map_err(failed)? {
-        asked if asked >= 1.0 => Ok(()),
-        _ => Err(failed("it played, but nobody asked".to_owned())),
-    }
+    eventually(PATIENCE, || {
+        match server.metric("glassline_rtsp_keyframe_requests_total")? {
+            asked if asked >= 1.0 => Ok(()),
+            _ => Err("it played, but nobody asked".to_owned()),
+        }
+    })
+    .map_err(failed)
 }
 
 /// Media that is sealed with the publisher's own keys (`profiles=savp`), within TLS: interleaved,

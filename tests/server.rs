@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::fs;
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -16,6 +16,9 @@ use crate::process::{Running, eventually, output_folder};
 
 /// Long, for a debug build on a busy machine.
 const START_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// Variable of the folder below which programs keep their state.
+const STATE: &str = "XDG_STATE_HOME";
 
 /// Command for our binary with `arguments`.
 pub(crate) fn glassline(arguments: &[&str]) -> Command {
@@ -39,6 +42,8 @@ pub(crate) fn command_to_end(command: Command) -> Result<(ExitStatus, String), S
 /// A serving glassline. Dropping it kills it.
 pub(crate) struct Server {
     running: Running,
+    /// Folder for what the server keeps.
+    state: PathBuf,
     /// Program and arguments, the ports included.
     command: Vec<OsString>,
     /// Base URL of pages, WHEP and API: `http://127.0.0.1:PORT`.
@@ -132,11 +137,15 @@ impl Server {
         for (flag, port) in places {
             command.args([flag, &port.to_string()]);
         }
+        // What one server of the tests is told over its API is no wish of the others.
+        let state = output_folder().join(format!("state-{}-{admin}", std::process::id()));
+        command.env(STATE, &state);
         let arguments = command.get_args().map(OsString::from);
         let arguments = std::iter::once(command.get_program().into()).chain(arguments);
         let server = Server {
             command: arguments.collect(),
             running: Running::start("glassline", command)?,
+            state,
             url: format!("http://127.0.0.1:{http}"),
             admin_url: format!("http://127.0.0.1:{admin}"),
             rtsp_url: format!("rtsp://127.0.0.1:{rtsp}"),
@@ -165,6 +174,7 @@ impl Server {
         self.running.kill();
         let mut command = Command::new(&self.command[0]);
         command.args(&self.command[1..]).env("NO_COLOR", "1");
+        command.env(STATE, &self.state);
         self.running = Running::start("glassline", command)?;
         self.wait_until_it_serves()?;
         Ok(Instant::now())
