@@ -68,7 +68,7 @@ pub enum LadderError {
         "the ladder's layer {lower} is no step below {upper}: a lower height needs a lower bitrate"
     )]
     Order {
-        /// The larger rung.
+        /// The rung with the larger height.
         upper: LadderRung,
         /// The rung that follows.
         lower: LadderRung,

@@ -57,7 +57,7 @@ impl<S: ReadAt> FrameReader<S> {
         })
     }
 
-    /// Returns the file.
+    /// Returns the recorded file that the frames are read from.
     pub const fn file(&self) -> &RecordedFile<S> {
         &self.file
     }

@@ -44,7 +44,7 @@ impl LayerOrders {
     }
 
     /// Replaces the orders, for those who listen and those who will.
-    pub(super) fn give(&self, orders: Vec<LayerOrder>) {
+    pub(super) fn replace(&self, orders: Vec<LayerOrder>) {
         self.0.send_replace(orders.into());
     }
 }
@@ -73,12 +73,12 @@ mod tests {
     async fn a_listener_gets_the_present_orders_each_change_and_the_end() {
         let orders = LayerOrders::default();
         assert!(!orders.is_heard());
-        orders.give(vec![order("h", true)]);
+        orders.replace(vec![order("h", true)]);
         let mut listener = orders.listen().expect("free");
         assert!(orders.is_heard());
         let next = listener.next().await.expect("the present ones");
         assert_eq!(next[..], [order("h", true)]);
-        orders.give(vec![order("h", false)]);
+        orders.replace(vec![order("h", false)]);
         let next = listener.next().await.expect("the change");
         assert_eq!(next[..], [order("h", false)]);
         let second = orders.listen().expect("a page that comes back");

@@ -116,7 +116,7 @@ impl Contribution {
         let reception = Reception::new(session, Receiver::likely_payload_type, now)?;
         let video = reception.feeds.iter().filter(|it| it.is_video);
         let keyframes = video.map(|_| KeyframeRequests::default()).collect();
-        reservation.orders().give(reception.orders());
+        reservation.orders().replace(reception.orders());
         Ok(Self {
             hub,
             reservation,
@@ -199,7 +199,7 @@ impl Contribution {
         match Reception::new(session, present, now) {
             Ok(reception) => {
                 self.reception = reception;
-                self.reservation.orders().give(self.reception.orders());
+                self.reservation.orders().replace(self.reception.orders());
                 self.media_units.clear();
                 // Dropped, it leaves the stream down until the first keyframe.
                 self.publisher = None;

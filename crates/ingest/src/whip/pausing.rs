@@ -52,7 +52,7 @@ impl Contribution {
         }
         self.describe()?;
         self.prefer_best();
-        self.reservation.orders().give(self.reception.orders());
+        self.reservation.orders().replace(self.reception.orders());
         Ok(())
     }
 

@@ -16,7 +16,7 @@ pub struct Temporal {
 }
 
 impl Temporal {
-    /// Highest temporal layer.
+    /// Highest temporal layer that the dependency descriptor can name.
     pub const LAYER_MAX: u8 = 7;
 
     /// Returns the place in 10 bits, of which [`from_bits`](Self::from_bits) makes it again.

@@ -10,7 +10,7 @@ const TEMPLATES_MAX: usize = 64;
 /// Highest spatial layer that a descriptor can name.
 const SPATIAL_LAYER_MAX: u8 = 3;
 
-/// Values of `next_layer_idc`.
+/// `next_layer_idc` of a template that belongs to the layer of the one before.
 const SAME_LAYER: u32 = 0;
 const NEXT_TEMPORAL_LAYER: u32 = 1;
 const NEXT_SPATIAL_LAYER: u32 = 2;

@@ -32,7 +32,7 @@ impl NamedInstant {
         Some(time(&text).map_or(Self::Unreadable, Self::At))
     }
 
-    /// Returns the instant.
+    /// Returns the instant that the URL names.
     ///
     /// # Errors
     /// Returns the answer to a text that is no time.

@@ -61,7 +61,7 @@ const AUDIO_BPS: u64 = 30_000;
 pub(crate) struct Selection {
     /// Index of the layer among those of its track.
     pub(crate) layer: LayerIndex,
-    /// Highest temporal layer.
+    /// Highest temporal layer whose frames the viewer gets.
     pub(crate) temporal: u8,
 }
 

@@ -14,7 +14,7 @@ const SELDOM: Duration = Duration::from_millis(200);
 /// Delay of feedback that is late, beyond half of the round trip: by satellite.
 const LATE: Duration = Duration::from_millis(250);
 
-/// Returns the cases.
+/// Returns the cases whose feedback is seldom, held or late.
 pub(super) fn all() -> Vec<Case> {
     let late = Conditions::delayed(DELAY / 2 + LATE);
     // An uplink that is granted now and then holds requests for packets, too.

@@ -22,9 +22,9 @@ struct Seen {
 }
 
 /// The frames of a recorded stream, begun at a second of the test.
-struct Source(Box<dyn FrameSource>, Vec<Track>);
+struct PlayedPast(Box<dyn FrameSource>, Vec<Track>);
 
-impl Source {
+impl PlayedPast {
     async fn begin(recorded: &Recorded, seconds: f64) -> Self {
         let from = recorded.playback.past(recorded.subject(), at(seconds));
         let past = from.await.expect("footage").past;
@@ -72,7 +72,7 @@ fn is_seamless(frames: &[Seen]) {
 #[tokio::test]
 async fn files_follow_one_another_and_gaps_are_skipped() {
     let recorded = Recorded::of(&[(0, 6), (60, 4)]);
-    let mut source = Source::begin(&recorded, 3.2).await;
+    let mut source = PlayedPast::begin(&recorded, 3.2).await;
     let frames = source.rest();
     let first = frames[0];
     assert!(
@@ -96,7 +96,7 @@ async fn files_follow_one_another_and_gaps_are_skipped() {
 async fn playing_begins_where_footage_begins_and_says_so_where_there_is_none() {
     let recorded = Recorded::of(&[(10, 4), (60, 4)]);
     for (asked, begins) in [(0.0, 10.0), (30.0, 60.0), (60.0, 60.0)] {
-        let first = Source::begin(&recorded, asked)
+        let first = PlayedPast::begin(&recorded, asked)
             .await
             .next()
             .expect("a frame");
@@ -104,7 +104,7 @@ async fn playing_begins_where_footage_begins_and_says_so_where_there_is_none() {
     }
     let missing = recorded.playback.past(recorded.subject(), at(100.0)).await;
     assert!(matches!(missing, Err(NoFootage::Nothing)), "{missing:?}");
-    let mut source = Source::begin(&recorded, 60.0).await;
+    let mut source = PlayedPast::begin(&recorded, 60.0).await;
     let error = source
         .0
         .beginning(place(100.0), false)
@@ -126,7 +126,7 @@ async fn playing_begins_where_footage_begins_and_says_so_where_there_is_none() {
 #[tokio::test]
 async fn keyframes_are_found_across_a_gap_in_both_directions() {
     let recorded = Recorded::of(&[(0, 4), (100, 4)]);
-    let mut source = Source::begin(&recorded, 0.0).await.0;
+    let mut source = PlayedPast::begin(&recorded, 0.0).await.0;
     let next = source
         .keyframe_after(place(3.9))
         .expect("good files")
@@ -162,7 +162,7 @@ async fn a_file_that_is_deleted_or_damaged_during_playback_is_a_gap() {
     let files = subject.catalogue.files(&subject.stream, range);
     let files = files.expect("an index");
     assert!(files.len() > 3, "{files:?}");
-    let mut source = Source::begin(&recorded, 0.0).await;
+    let mut source = PlayedPast::begin(&recorded, 0.0).await;
     source.next().expect("a frame");
     std::fs::remove_file(&files[1].path).expect("the second file");
     std::fs::write(&files[2].path, b"no MP4").expect("the third file");
