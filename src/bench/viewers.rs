@@ -64,6 +64,9 @@ pub(crate) struct Options {
     /// TCP).
     #[arg(long, default_value_t = 0, value_name = "N")]
     tiny_window: usize,
+    /// Let viewers report each frame, about once a second, as the player page does (WHEP only).
+    #[arg(long)]
+    reports: bool,
     /// Send the RTSP server ten DESCRIBE requests a second, and report their times.
     #[arg(long)]
     describe_probe: bool,
@@ -227,6 +230,7 @@ impl Options {
             verify: self.verify,
             bad_percent: self.bad_clients,
             trouble: self.trouble(),
+            reports: self.reports,
             describe_probe: self.describe_probe,
             token: self.token.clone(),
             gro: self.gro,

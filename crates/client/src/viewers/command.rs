@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Duration;
 
 use glassline_media::Histogram;
 use mio::Waker;
@@ -19,6 +20,11 @@ pub(super) enum Command {
     Answered {
         id: Id,
         result: Result<Dialled, String>,
+    },
+    /// A viewer's report was taken, and the next one is wanted after this time; or it was refused.
+    Reported {
+        id: Id,
+        result: Result<Duration, String>,
     },
     Leave(Id),
     Snapshot(Sender<Vec<Viewer>>),

@@ -140,6 +140,7 @@ impl Engine {
                 self.signalling -= 1;
                 self.answered(id, result);
             }
+            Command::Reported { id, result } => self.reported(id, result),
             Command::Leave(id) => {
                 if let Some(peer) = self.peers.remove(&id) {
                     self.farewell(peer);
@@ -202,6 +203,19 @@ impl Engine {
             }
             Err(reason) => peer.fail(reason),
         }
+        self.retire(id);
+    }
+
+    /// Sets the time of the next report of viewer `id`; one whose report was refused ends.
+    fn reported(&mut self, id: Id, result: Result<Duration, String>) {
+        let Some(peer) = self.peers.get_mut(&id) else {
+            return;
+        };
+        match result {
+            Ok(interval) => peer.report_again(interval, Instant::now()),
+            Err(reason) => peer.fail(reason),
+        }
+        arm(&mut self.timers, id, peer);
         self.retire(id);
     }
 
@@ -287,6 +301,9 @@ impl Engine {
             if peer.armed == Some(at) {
                 peer.armed = None;
                 peer.handle_timeout(now, &mut self.buffers);
+                if let Some(report) = peer.take_report(now) {
+                    self.workers.submit(Job::Report { id, report });
+                }
                 arm(&mut self.timers, id, peer);
                 self.retire(id);
             }

@@ -5,6 +5,7 @@ use std::time::Instant;
 use glassline_webrtc::Session;
 use url::Url;
 
+use super::frame_reports::{FrameReport, ServerClock};
 use super::webrtc::MediaSocket;
 use super::{Id, Join, RtspTransport, rtsp};
 use crate::whep;
@@ -14,6 +15,7 @@ pub(super) enum Job {
     Join { id: Id, join: Join },
     Leave { location: Url },
     ControlTeardown(Box<rtsp::ControlTeardown>),
+    Report { id: Id, report: FrameReport },
 }
 
 /// A viewer that the server has accepted.
@@ -34,4 +36,6 @@ pub(super) struct Answered {
     /// When the POST began.
     pub(super) started: Instant,
     pub(super) answer: whep::Answer,
+    /// Clock of the server, for viewers that report their frames.
+    pub(super) clock: Option<ServerClock>,
 }

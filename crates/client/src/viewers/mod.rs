@@ -26,6 +26,7 @@ mod counts;
 mod endpoint;
 mod engine;
 mod flow;
+mod frame_reports;
 mod hls;
 mod job;
 mod misconduct;
@@ -159,6 +160,9 @@ pub struct Options {
     /// Let the kernel deliver a burst of datagrams as one: see
     /// [`glassline_net::Options::coalescing`].
     pub gro: bool,
+    /// Whether viewers over WHEP report their frames about once a second, as the player page does.
+    /// A viewer whose report is refused ends.
+    pub reports: bool,
 }
 
 impl Default for Options {
@@ -172,6 +176,7 @@ impl Default for Options {
             // 100 ms of 20 Mbit/s in the kernel's accounting.
             receive_buffer: 512 * 1024,
             gro: false,
+            reports: false,
         }
     }
 }

@@ -1,10 +1,11 @@
 use std::os::fd::RawFd;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use glassline_media::WallClock;
 use glassline_net::ReceiveBatch;
 
 use super::counts::Counts;
+use super::frame_reports::FrameReport;
 use super::job::{Dialled, Job};
 use super::{
     Conduct, Endpoint, IceTransport, Id, Join, Options, Progress, RtspTransport, State, Viewer,
@@ -184,6 +185,23 @@ impl Peer {
             None => return,
         }
         self.hang_up_if_over();
+    }
+
+    /// Takes the report of the viewer's frames that is due at `now`, if one is.
+    pub(super) fn take_report(&mut self, now: Instant) -> Option<FrameReport> {
+        match &mut self.transport {
+            Some(MediaTransport::WebRtc(transport)) => transport.reports.as_mut()?.take(now),
+            _ => None,
+        }
+    }
+
+    /// Lets the next report of the viewer's frames come `interval` after `now`.
+    pub(super) fn report_again(&mut self, interval: Duration, now: Instant) {
+        if let Some(MediaTransport::WebRtc(transport)) = &mut self.transport
+            && let Some(reports) = &mut transport.reports
+        {
+            reports.taken(interval, now);
+        }
     }
 
     pub(super) fn poll_timeout(&mut self) -> Option<Instant> {

@@ -14,6 +14,7 @@ use glassline_webrtc::{
 use url::Url;
 
 use super::command::{Command, Mailbox};
+use super::frame_reports::ServerClock;
 use super::job::{Answered, Dialled, Job};
 use super::webrtc::{Connection, MediaSocket};
 use super::{Endpoint, IceTransport, Join, Mode, Options, route, rtsp};
@@ -119,6 +120,11 @@ impl Context {
                         tracing::debug!(%error, "cannot DELETE the session; the server will time it out");
                     }
                 }
+                Ok(Job::Report { id, report }) => {
+                    let token = self.options.token.as_deref();
+                    let result = report.post(token, self.options.trust);
+                    self.mailbox.send(Command::Reported { id, result });
+                }
                 Err(_) => return,
             }
         }
@@ -193,6 +199,7 @@ impl Context {
             socket: MediaSocket::Udp { socket, local },
             session,
             started,
+            clock: self.clock(&answer)?,
             answer,
         })
     }
@@ -210,8 +217,18 @@ impl Context {
             socket: MediaSocket::Tcp(Box::new(connection)),
             session,
             started,
+            clock: self.clock(&answer)?,
             answer,
         })
+    }
+
+    /// Asks for the clock of the server that has the session of `answer`, if viewers report.
+    fn clock(&self, answer: &whep::Answer) -> Result<Option<ServerClock>, String> {
+        let location = answer.location.as_ref().filter(|_| self.options.reports);
+        let (token, trust) = (self.options.token.as_deref(), self.options.trust);
+        location
+            .map(|it| ServerClock::ask(it, token, trust))
+            .transpose()
     }
 
     /// Posts an offer with the candidates `local`. Returns the session, the instant of the request,

@@ -37,6 +37,10 @@ pub(super) struct Shared {
     pub(super) closed: AtomicUsize,
     /// Keyframes that viewers requested.
     pub(super) keyframe_requests: AtomicUsize,
+    /// Frames that viewers reported.
+    pub(super) reported: AtomicUsize,
+    /// Whether reports are answered with 410.
+    pub(super) refuse_reports: AtomicBool,
     /// Retransmissions that were sent.
     pub(super) repairs: AtomicUsize,
     /// `Authorization` headers of offers.
@@ -155,8 +159,13 @@ impl Run {
     fn answer(&mut self, mut stream: TcpStream) {
         stream.set_nonblocking(false).expect("an option");
         let request = read_request(&stream);
+        let path = request.line.split(' ').nth(1).expect("a path");
         let text = if request.line.starts_with("DELETE") {
             self.delete(&request)
+        } else if path.ends_with("/clock") {
+            response("200 OK", &[], r#"{"received_ns":7000,"sent_ns":9000}"#)
+        } else if path.ends_with("/report") {
+            self.report(&request)
         } else {
             self.accept(&request)
         };
@@ -172,6 +181,17 @@ impl Run {
         }
         self.shared.deleted.fetch_add(1, Ordering::Relaxed);
         response("200 OK", &[], "")
+    }
+
+    /// Counts the frames of a report, and asks for the next one after a second.
+    fn report(&self, request: &Seen) -> String {
+        if self.shared.refuse_reports.load(Ordering::Relaxed) {
+            return response("410 Gone", &[], "no session of that name");
+        }
+        let report: serde_json::Value = serde_json::from_str(&request.body).expect("JSON");
+        let frames = report["frames"].as_array().expect("frames").len();
+        self.shared.reported.fetch_add(frames, Ordering::Relaxed);
+        response("200 OK", &[], r#"{"report_every_s":1}"#)
     }
 
     fn accept(&mut self, request: &Seen) -> String {

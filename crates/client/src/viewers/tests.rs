@@ -65,6 +65,30 @@ fn many_viewers_count_and_all_leave_with_the_pool() {
     assert_eq!(server.shared.deleted.load(Relaxed), 12);
 }
 
+#[test]
+fn frames_are_reported_as_often_as_the_server_asks_until_it_refuses() {
+    let server = Server::start();
+    let options = Options {
+        wait: Wait::Sweep(Duration::from_millis(10)),
+        reports: true,
+        ..Options::default()
+    };
+    let pool = Pool::start(options).expect("threads");
+    pool.join(good(&server.url).counting());
+    // Frames of 20 ms: two reports at least.
+    wait_until("reports", || server.shared.reported.load(Relaxed) >= 70);
+    let frames = pool.snapshot()[0].frames;
+    let reported = server.shared.reported.load(Relaxed) as u64;
+    assert!(reported <= frames, "{reported} of {frames}");
+    server.shared.refuse_reports.store(true, Relaxed);
+    let viewers = wait_for(&pool, |viewers| viewers[0].state == State::Ended);
+    let reason = viewers[0].failure.as_deref().expect("a reason");
+    assert!(
+        reason.contains("/report") && reason.contains("410"),
+        "{reason}"
+    );
+}
+
 /// The first packets come in the batch that ends the handshake.
 #[test]
 fn a_keyframe_that_comes_with_the_end_of_the_handshake_is_counted() {

@@ -170,6 +170,38 @@ pub fn get(
     }
 }
 
+/// Posts `body`, which is JSON, to `url`. `patience` bounds the whole exchange.
+///
+/// # Errors
+/// [`Error`] names the URL and says whether trying again may help.
+pub(crate) fn post_json(
+    url: &Url,
+    body: &str,
+    token: Option<&str>,
+    trust: Trust,
+    patience: Duration,
+) -> Result<Document, Error> {
+    let at = checked(url)?;
+    let request = agent(trust).post(at.as_str());
+    let mut request = request.config().timeout_global(Some(patience)).build();
+    request = request.header(header::CONTENT_TYPE, "application/json");
+    if let Some(token) = token {
+        request = request.header(header::AUTHORIZATION, format!("Bearer {token}"));
+    }
+    let sent = request.send(body);
+    let mut response = sent.map_err(|error| Error::Unreachable {
+        url: at.clone(),
+        source: Box::new(error),
+    })?;
+    match response.status().as_u16() {
+        200 => Ok(Document {
+            alternates: links::alternates(&at, &response),
+            text: self::body(&at, &mut response)?,
+        }),
+        _ => Err(refusal(&at, &mut response)),
+    }
+}
+
 /// Asks for the session at `location`, by GET, and returns the other servers that its server names.
 /// Redirects are followed, as a server of a cluster leads to the one that has the session.
 fn alternates_of(

@@ -37,6 +37,8 @@ pub struct Plan {
     pub bad_percent: f64,
     /// Clients that are added to each step after it was measured without them.
     pub trouble: Trouble,
+    /// Whether viewers report their frames about once a second, as the player page does (WHEP only).
+    pub reports: bool,
     /// Whether the RTSP server gets ten DESCRIBE requests a second.
     pub describe_probe: bool,
     /// Token that is sent as `Authorization: Bearer`.
@@ -146,6 +148,9 @@ impl Plan {
         }
         if self.describe_probe && !protocol.starts_with("rtsp/") {
             return refuse("--describe-probe is for rtsp:// only".to_owned());
+        }
+        if self.reports && !protocol.starts_with("whep") {
+            return refuse("--reports is for WHEP only, whose sessions take reports".to_owned());
         }
         if !self.trouble.is_none() && self.every.min(self.hold) < TROUBLE_MIN {
             return refuse(format!(
@@ -266,6 +271,7 @@ mod tests {
             verify: 5,
             bad_percent: 0.0,
             trouble: Trouble::default(),
+            reports: false,
             describe_probe: false,
             token: None,
             gro: false,
@@ -364,6 +370,10 @@ mod tests {
             describe_probe: true,
             ..whep.clone()
         };
+        let reporting = Plan {
+            reports: true,
+            ..rtsp.clone()
+        };
         let short = Plan {
             trouble: stalled,
             ..rtsp.clone()
@@ -380,6 +390,7 @@ mod tests {
                 "--stall-tcp is for WHEP only",
             ),
             (probed, "--describe-probe"),
+            (reporting, "--reports is for WHEP only"),
             (short, "4 s at least"),
         ] {
             let error = plan.check().expect_err(wanted).to_string();

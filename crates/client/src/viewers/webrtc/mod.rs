@@ -17,6 +17,7 @@ pub(super) use socket::MediaSocket;
 
 use super::capture::SenderClock;
 use super::counts::Counts;
+use super::frame_reports::FrameReports;
 use super::job::Answered;
 use super::misconduct::{self, Act, Misconduct};
 use super::{Conduct, State};
@@ -29,6 +30,8 @@ pub(super) struct MediaTransport {
     wall: WallClock,
     misconduct: Misconduct,
     begun: bool,
+    /// Frames that are to be reported, for viewers that report.
+    pub(super) reports: Option<FrameReports>,
 }
 
 /// Buffers that all viewers of a thread share.
@@ -49,13 +52,17 @@ impl MediaTransport {
         counts: &mut Counts,
     ) -> Self {
         let url = answered.url;
+        let (location, clock) = (answered.answer.location, answered.clock);
+        let reports = location.as_ref().zip(clock);
+        let reports = reports.map(|(location, clock)| FrameReports::begin(location, clock, now));
         let mut transport = Self {
             socket: answered.socket,
             session: answered.session,
-            location: answered.answer.location,
+            location,
             wall,
             misconduct: Misconduct::new(conduct),
             begun: false,
+            reports,
         };
         let accepted = transport.session.set_answer(&answered.answer.sdp, now);
         transport.drain(now, buffers, counts);
@@ -79,11 +86,12 @@ impl MediaTransport {
         let mut any = false;
         loop {
             let (session, wall) = (&mut self.session, self.wall);
+            let reports = &mut self.reports;
             let read = self
                 .socket
                 .receive(buffers.batch, buffers.stream, |mut arrival| {
                     any = true;
-                    take(session, wall, &mut arrival, counts);
+                    take(session, wall, &mut arrival, counts, reports.as_mut());
                 });
             match read {
                 Ok(true) => {}
@@ -134,7 +142,9 @@ impl MediaTransport {
             return None;
         }
         let session = self.session.poll_timeout();
-        let deadlines = [session, counts.deadline(), self.misconduct.deadline()];
+        let report = self.reports.as_ref().and_then(FrameReports::deadline);
+        let misconduct = self.misconduct.deadline();
+        let deadlines = [session, counts.deadline(), misconduct, report];
         deadlines.into_iter().flatten().min()
     }
 
@@ -206,7 +216,13 @@ fn attend(session: &mut Session, now: Instant, counts: &mut Counts) {
 }
 
 /// Hands what arrived to the session, and counts it.
-fn take(session: &mut Session, wall: WallClock, arrival: &mut Arrival<'_>, counts: &mut Counts) {
+fn take(
+    session: &mut Session,
+    wall: WallClock,
+    arrival: &mut Arrival<'_>,
+    counts: &mut Counts,
+    mut reports: Option<&mut FrameReports>,
+) {
     if arrival.is_truncated {
         *counts.dropped.entry("truncated").or_default() += 1;
         return;
@@ -239,6 +255,11 @@ fn take(session: &mut Session, wall: WallClock, arrival: &mut Arrival<'_>, count
         if header.marker {
             let timestamp = header.timestamp;
             note_delay(session, wall, receiver, timestamp, arrived, counts);
+            let is_video = session.receivers().get(receiver.0);
+            let is_video = is_video.is_some_and(|it| it.kind == Kind::Video);
+            if let Some(reports) = reports.as_deref_mut().filter(|_| is_video) {
+                reports.note(timestamp, arrived);
+            }
         }
     }
 }

@@ -49,6 +49,7 @@ impl ViewerGroup {
             signalling_threads: SIGNALLING_THREADS,
             receive_buffer: RECEIVE_BUFFER_BYTES,
             gro: plan.gro,
+            reports: plan.reports,
             trust: plan.trust,
             ..Options::default()
         };
