@@ -64,8 +64,8 @@ usage: cargo xtask RECIPE
                                    that is a tuple or a reference to one; lines that are
                                    neither blank nor comments; circles as `check` has them;
                                    words between spaces in the pages of the root and of docs/;
-                                   --list prints file, line and name of each function that
-                                   takes a tuple instead
+                                   --list prints file and line of each of these functions and
+                                   matches instead
   reference                        write the generated parts of docs/reference anew
   package [--only deb,rpm,tar,contents] [--revision 1] [--out FOLDER]
           [--static] [--binary PATH] [--uncompressed]
@@ -135,7 +135,7 @@ fn main() -> ExitCode {
         "count" => {
             let counted = match rest {
                 [] => tidy::figures().map_err(Failure::from),
-                [list] if list == "--list" => tidy::tuple_functions().map_err(Failure::from),
+                [list] if list == "--list" => tidy::counted_places().map_err(Failure::from),
                 [unknown, ..] => Err(Failure::usage(format!("count takes no `{unknown}`"))),
             };
             counted.map(|lines| print!("{lines}"))

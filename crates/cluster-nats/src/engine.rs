@@ -16,7 +16,7 @@ use crate::bucket::{self, Bucket};
 use crate::connection::{ConnectFailure, Connection, FailureKind};
 use crate::monitoring;
 use crate::options::{Options, ServerUrl};
-use crate::queue::{Inputs, Pledge, Queue};
+use crate::queue::{EngineEvents, Pledge, Queue};
 use crate::session::Session;
 use crate::status::{Link, Status};
 use crate::store::{self, ApiFailure};
@@ -45,12 +45,12 @@ pub struct Busy(pub Answer);
 /// An engine in NATS, which a tokio runtime drives. Dropping it closes the connection.
 ///
 /// ```no_run
-/// # use glassline_cluster_nats::{Engine, Input, Options};
+/// # use glassline_cluster_nats::{Engine, EngineEvent, Options};
 /// # use glassline_cluster::engine::{Call, Incoming, Request, RequestId};
 /// # async fn example(options: Options) {
-/// let (engine, mut inputs) = Engine::start(options);
-/// while let Some(input) = inputs.next().await {
-///     if input == Input::Incoming(Incoming::Connected) {
+/// let (engine, mut events) = Engine::start(options);
+/// while let Some(event) = events.next().await {
+///     if event == EngineEvent::Incoming(Incoming::Connected) {
 ///         let call = Call::Beat { payload: "{}".into(), is_far: false };
 ///         let _ = engine.request(Request { id: RequestId(1), call });
 ///     }
@@ -75,7 +75,7 @@ struct Shared {
 
 impl Engine {
     /// Begins to connect. Must be called within a tokio runtime with timers and sockets.
-    pub fn start(options: Options) -> (Self, Inputs) {
+    pub fn start(options: Options) -> (Self, EngineEvents) {
         let shared = Arc::new(Shared {
             options,
             queue: Arc::default(),
@@ -83,7 +83,7 @@ impl Engine {
             status: watch::Sender::new(Status::default()),
             next_question: Arc::default(),
         });
-        let inputs = Inputs(Arc::clone(&shared.queue));
+        let events = EngineEvents(Arc::clone(&shared.queue));
         let keeper = tokio::spawn(keep(Arc::clone(&shared)));
         let rooms = Arc::new(Semaphore::new(REQUESTS_MAX));
         let engine = Self {
@@ -91,10 +91,10 @@ impl Engine {
             rooms,
             keeper,
         };
-        (engine, inputs)
+        (engine, events)
     }
 
-    /// Begins a call; its answer comes through [`Inputs::next`]. Never waits. Must be called within
+    /// Begins a call; its answer comes through [`EngineEvents::next`]. Never waits. Must be called within
     /// the runtime.
     ///
     /// # Errors

@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!            Engine::request(Request) ─► Pledge ─► a task a call ─► Store, Connection ─► nats-server
-//!  core     ◄── Inputs::next: Answer ◄────┘                                                  │
-//!           ◄── Inputs::next: Incoming ◄── Queue ◄── readers: beats, questions, changes ◄────┘
+//!  core     ◄── EngineEvents::next: Answer ◄──┘                                                  │
+//!           ◄── EngineEvents::next: Incoming ◄─ Queue ◄─ readers: beats, questions, changes ◄────┘
 //! ```
 //!
 //! One task keeps a session: it connects, makes and checks the two buckets, and starts anew with a
@@ -44,6 +44,6 @@ pub use delivery::{Delivery, DeliveryError};
 pub use engine::{Busy, Engine};
 pub use monitoring::{SyncError, parse_sync_always};
 pub use options::{Login, Options, ServerUrl, ServerUrlError, TlsFiles};
-pub use queue::{Dropped, Input, Inputs};
+pub use queue::{Dropped, EngineEvent, EngineEvents};
 pub use status::{Link, Status};
 pub use trial::{Tried, try_servers};

@@ -18,9 +18,9 @@ const BEATS_MAX: usize = 2_048;
 /// Most questions that wait for the core. The nodes that ask wait a second.
 const QUESTIONS_MAX: usize = 256;
 
-/// An input of the core.
+/// An event of the engine, for the core.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Input {
+pub enum EngineEvent {
     /// The answer to a request.
     Answer(Answer),
     /// A message that came unasked.
@@ -40,16 +40,16 @@ pub struct Dropped {
 
 /// The reading end of an engine.
 #[derive(Debug)]
-pub struct Inputs(pub(crate) Arc<Queue>);
+pub struct EngineEvents(pub(crate) Arc<Queue>);
 
-impl Inputs {
+impl EngineEvents {
     /// Waits for the next answer or notice; `None` after the engine stopped and all was read.
-    pub async fn next(&mut self) -> Option<Input> {
+    pub async fn next(&mut self) -> Option<EngineEvent> {
         let queue = &self.0;
         loop {
             let woken = queue.filled.notified();
-            if let Some(input) = queue.take() {
-                return Some(input);
+            if let Some(event) = queue.take() {
+                return Some(event);
             }
             if queue.lock().is_closed {
                 return None;
@@ -59,7 +59,7 @@ impl Inputs {
     }
 
     /// Takes the next answer or notice, if there is one.
-    pub fn try_next(&mut self) -> Option<Input> {
+    pub fn try_next(&mut self) -> Option<EngineEvent> {
         self.0.take()
     }
 }
@@ -75,7 +75,7 @@ pub(crate) struct Queue {
 
 #[derive(Debug, Default)]
 struct Waiting {
-    inputs: VecDeque<Queued>,
+    events: VecDeque<Queued>,
     /// Session whose notices are taken; 0 while the engine is away.
     session: u64,
     changes: usize,
@@ -90,7 +90,7 @@ struct Waiting {
 
 #[derive(Debug)]
 struct Queued {
-    input: Input,
+    event: EngineEvent,
     /// Room of the request, given back when the core has its answer.
     _room: Option<OwnedSemaphorePermit>,
 }
@@ -104,7 +104,7 @@ impl Queue {
     pub(crate) fn connected(&self, session: u64) {
         let mut waiting = self.lock();
         waiting.session = session;
-        waiting.push(Input::Incoming(Incoming::Connected), None);
+        waiting.push(EngineEvent::Incoming(Incoming::Connected), None);
         drop(waiting);
         self.filled.notify_one();
     }
@@ -114,7 +114,7 @@ impl Queue {
         let mut waiting = self.lock();
         if waiting.session != 0 {
             waiting.session = 0;
-            waiting.push(Input::Incoming(Incoming::Disconnected), None);
+            waiting.push(EngineEvent::Incoming(Incoming::Disconnected), None);
         }
         drop(waiting);
         self.filled.notify_one();
@@ -124,28 +124,28 @@ impl Queue {
     pub(crate) fn notice(&self, session: u64, incoming: Incoming) {
         let mut waiting = self.lock();
         if waiting.session == session && waiting.makes_room(&incoming) {
-            waiting.push(Input::Incoming(incoming), None);
+            waiting.push(EngineEvent::Incoming(incoming), None);
             drop(waiting);
             self.filled.notify_one();
         }
     }
 
     fn answer(&self, answer: Answer, room: Option<OwnedSemaphorePermit>) {
-        self.lock().push(Input::Answer(answer), room);
+        self.lock().push(EngineEvent::Answer(answer), room);
         self.filled.notify_one();
     }
 
-    fn take(&self) -> Option<Input> {
+    fn take(&self) -> Option<EngineEvent> {
         let mut waiting = self.lock();
-        let input = waiting.inputs.pop_front()?.input;
-        if let Input::Incoming(incoming) = &input {
+        let event = waiting.events.pop_front()?.event;
+        if let EngineEvent::Incoming(incoming) = &event {
             waiting.forget(incoming);
         }
         if waiting.is_stale && waiting.changes <= CHANGES_MAX / 2 {
             waiting.is_stale = false;
             self.emptied.notify_one();
         }
-        Some(input)
+        Some(event)
     }
 
     /// Returns what was dropped so far.
@@ -161,8 +161,8 @@ impl Queue {
 }
 
 impl Waiting {
-    fn push(&mut self, input: Input, room: Option<OwnedSemaphorePermit>) {
-        self.inputs.push_back(Queued { input, _room: room });
+    fn push(&mut self, event: EngineEvent, room: Option<OwnedSemaphorePermit>) {
+        self.events.push_back(Queued { event, _room: room });
     }
 
     /// Counts what comes in; `false` if there is no room for it.
@@ -293,14 +293,14 @@ mod tests {
         }
     }
 
-    fn drain(inputs: &mut Inputs) -> Vec<Input> {
-        std::iter::from_fn(|| inputs.try_next()).collect()
+    fn drain(events: &mut EngineEvents) -> Vec<EngineEvent> {
+        std::iter::from_fn(|| events.try_next()).collect()
     }
 
     #[test]
     fn a_core_that_reads_nothing_costs_a_bounded_queue_and_is_told_what_it_missed() {
         let queue = Arc::new(Queue::default());
-        let mut inputs = Inputs(Arc::clone(&queue));
+        let mut events = EngineEvents(Arc::clone(&queue));
         queue.connected(1);
         for _ in 0..CHANGES_MAX + 10 {
             queue.notice(1, change(10));
@@ -309,11 +309,11 @@ mod tests {
         let dropped = queue.dropped();
         assert_eq!(dropped.changes, 10);
         assert_eq!(dropped.beats as usize, CHANGES_MAX + 10 - BEATS_MAX);
-        let read = drain(&mut inputs);
+        let read = drain(&mut events);
         assert_eq!(read.len(), 1 + CHANGES_MAX + BEATS_MAX);
         assert!(!queue.lock().is_stale, "the watch was woken");
         queue.notice(1, beat());
-        assert_eq!(drain(&mut inputs).len(), 1, "room again");
+        assert_eq!(drain(&mut events).len(), 1, "room again");
     }
 
     #[test]
@@ -331,7 +331,7 @@ mod tests {
     #[test]
     fn questions_are_bounded_and_connected_always_fits() {
         let queue = Arc::new(Queue::default());
-        let mut inputs = Inputs(Arc::clone(&queue));
+        let mut events = EngineEvents(Arc::clone(&queue));
         queue.connected(1);
         for number in 0..QUESTIONS_MAX as u64 + 5 {
             let from = NodeId::new("b").expect("a name");
@@ -342,32 +342,32 @@ mod tests {
         queue.disconnected();
         queue.connected(2);
         assert_eq!(queue.dropped().questions, 5);
-        assert_eq!(drain(&mut inputs).len(), QUESTIONS_MAX + 3);
+        assert_eq!(drain(&mut events).len(), QUESTIONS_MAX + 3);
     }
 
     #[test]
     fn notices_of_an_earlier_session_do_not_follow_connected() {
         let queue = Arc::new(Queue::default());
-        let mut inputs = Inputs(Arc::clone(&queue));
+        let mut events = EngineEvents(Arc::clone(&queue));
         queue.connected(1);
         queue.disconnected();
         queue.disconnected();
         queue.notice(1, beat());
         queue.connected(2);
         queue.notice(1, beat());
-        let told = drain(&mut inputs);
+        let told = drain(&mut events);
         let wanted = [
             Incoming::Connected,
             Incoming::Disconnected,
             Incoming::Connected,
         ];
-        assert_eq!(told, wanted.map(Input::Incoming));
+        assert_eq!(told, wanted.map(EngineEvent::Incoming));
     }
 
     #[test]
     fn a_request_whose_task_ends_is_answered_once() {
         let queue = Arc::new(Queue::default());
-        let mut inputs = Inputs(Arc::clone(&queue));
+        let mut events = EngineEvents(Arc::clone(&queue));
         let rooms = Arc::new(Semaphore::new(2));
         let key = Key::Stream(StreamName::new("a").expect("a name"));
         let get = Call::Get { key: key.clone() };
@@ -381,9 +381,9 @@ mod tests {
             drop(Pledge::new(&Request { id, call }, Arc::clone(&queue), room));
         }
         assert_eq!(rooms.available_permits(), 0, "the core has not read them");
-        let errors = drain(&mut inputs).into_iter().map(|input| match input {
-            Input::Answer(answer) => answer.result,
-            Input::Incoming(_) => panic!("nothing came"),
+        let errors = drain(&mut events).into_iter().map(|event| match event {
+            EngineEvent::Answer(answer) => answer.result,
+            EngineEvent::Incoming(_) => panic!("nothing came"),
         });
         let errors: Vec<_> = errors.collect();
         assert_eq!(errors, [Err(CallError::Away), Err(CallError::Unknown)]);

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use glassline_cluster::engine::Call;
-use glassline_cluster_nats::Input;
+use glassline_cluster_nats::EngineEvent;
 use libtest_mimic::Failed;
 
 use crate::node::{Node, options};
@@ -57,11 +57,11 @@ async fn measure(what: &str, urls: &[String]) -> Result<(), String> {
         }
         let mut left = 2 * BURST;
         while left > 0 {
-            match node.inputs.next().await {
-                Some(Input::Answer(answer)) => {
+            match node.events.next().await {
+                Some(EngineEvent::Answer(answer)) => {
                     answer.result.map_err(text)?;
                 }
-                Some(Input::Incoming(_)) => heard += 1,
+                Some(EngineEvent::Incoming(_)) => heard += 1,
                 None => return Err("the engine stopped".to_owned()),
             }
             left -= 1;

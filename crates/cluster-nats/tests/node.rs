@@ -6,14 +6,14 @@ use glassline_cluster::engine::{
     Answered, Call, CallError, Entry, Incoming, Request, RequestId, Version,
 };
 use glassline_cluster::{Key, NodeId, Region, StreamName};
-use glassline_cluster_nats::{Engine, Input, Inputs, Login, Options};
+use glassline_cluster_nats::{Engine, EngineEvent, EngineEvents, Login, Options};
 
 /// Longer than any election, for a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(crate) struct Node {
     pub(crate) engine: Engine,
-    pub(crate) inputs: Inputs,
+    pub(crate) events: EngineEvents,
     next: u64,
     /// Messages that came unasked and were not taken yet.
     pub(crate) told: Vec<Incoming>,
@@ -37,10 +37,10 @@ pub(crate) fn stream(name: &str) -> Key {
 
 impl Node {
     pub(crate) fn start(options: Options) -> Self {
-        let (engine, inputs) = Engine::start(options);
+        let (engine, events) = Engine::start(options);
         Self {
             engine,
-            inputs,
+            events,
             next: 0,
             told: Vec::new(),
         }
@@ -66,10 +66,10 @@ impl Node {
     pub(crate) async fn call(&mut self, call: Call) -> Result<Answered, CallError> {
         let id = self.begin(call);
         loop {
-            match tokio::time::timeout(PATIENCE, self.inputs.next()).await {
-                Ok(Some(Input::Answer(answer))) if answer.id == id => return answer.result,
-                Ok(Some(Input::Answer(answer))) => panic!("another answer: {answer:?}"),
-                Ok(Some(Input::Incoming(incoming))) => self.told.push(incoming),
+            match tokio::time::timeout(PATIENCE, self.events.next()).await {
+                Ok(Some(EngineEvent::Answer(answer))) if answer.id == id => return answer.result,
+                Ok(Some(EngineEvent::Answer(answer))) => panic!("another answer: {answer:?}"),
+                Ok(Some(EngineEvent::Incoming(incoming))) => self.told.push(incoming),
                 Ok(None) | Err(_) => panic!("request {id:?} has no answer"),
             }
         }
@@ -148,9 +148,11 @@ impl Node {
         self.told.clear();
         let waiting = async {
             loop {
-                match self.inputs.next().await {
-                    Some(Input::Incoming(incoming)) if fits(&incoming) => return Ok(incoming),
-                    Some(Input::Incoming(_)) => {}
+                match self.events.next().await {
+                    Some(EngineEvent::Incoming(incoming)) if fits(&incoming) => {
+                        return Ok(incoming);
+                    }
+                    Some(EngineEvent::Incoming(_)) => {}
                     other => return Err(format!("unexpected: {other:?}")),
                 }
             }

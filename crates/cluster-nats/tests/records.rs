@@ -8,7 +8,7 @@ use glassline_cluster::engine::{
     Answered, Call, CallError, Incoming, KeyKind, Reply, Scope, Version,
 };
 use glassline_cluster::{Key, NodeId, Region, StreamName};
-use glassline_cluster_nats::Input;
+use glassline_cluster_nats::EngineEvent;
 use libtest_mimic::Failed;
 
 use crate::Test;
@@ -112,7 +112,7 @@ fn race() -> Result<(), Failed> {
                         asked.insert(node.begin(call), next);
                         next += 1;
                     }
-                    if let Some(Input::Answer(answer)) = node.inputs.next().await {
+                    if let Some(EngineEvent::Answer(answer)) = node.events.next().await {
                         let number = asked.remove(&answer.id).expect("asked once");
                         outcomes.insert(number, answer.result);
                     }
@@ -221,8 +221,8 @@ fn changes() -> Result<(), Failed> {
         writer.delete("wanted", version).await.map_err(text)?;
         all.until_changed("wanted", Some("2")).await?;
         all.until_changed("wanted", None).await?;
-        if let Some(input) = some.inputs.try_next() {
-            return Err(format!("told of a forgotten stream: {input:?}"));
+        if let Some(event) = some.events.try_next() {
+            return Err(format!("told of a forgotten stream: {event:?}"));
         }
         Ok(())
     })
@@ -303,8 +303,8 @@ fn beats() -> Result<(), Failed> {
         other.engine.reply(reply(b"yes"));
         other.engine.reply(reply(b"twice"));
         loop {
-            match one.inputs.next().await {
-                Some(Input::Answer(answer)) if answer.id == asking => {
+            match one.events.next().await {
+                Some(EngineEvent::Answer(answer)) if answer.id == asking => {
                     let wanted = Answered::Reply(Bytes::from_static(b"yes"));
                     assert_eq!(answer.result, Ok(wanted));
                     break;
@@ -352,8 +352,11 @@ fn slow_core() -> Result<(), Failed> {
             }
         }
         let mut read = 0;
-        while let Some(input) = slow.inputs.try_next() {
-            read += u64::from(matches!(input, Input::Incoming(Incoming::Beat { .. })));
+        while let Some(event) = slow.events.try_next() {
+            read += u64::from(matches!(
+                event,
+                EngineEvent::Incoming(Incoming::Beat { .. })
+            ));
         }
         assert!(read <= 2_048, "the queue had {read} beats");
         // On a busy machine the client of NATS drops beats too, before the engine reads them. The
@@ -382,7 +385,7 @@ fn slow_core() -> Result<(), Failed> {
         assert_eq!(refused, 2_000 - 1_024);
         let mut answered = 0;
         while answered < 1_024 {
-            if let Some(Input::Answer(_)) = slow.inputs.next().await {
+            if let Some(EngineEvent::Answer(_)) = slow.events.next().await {
                 answered += 1;
             }
         }

@@ -83,11 +83,11 @@ pub(crate) fn figures() -> Result<String, String> {
     count::figures(&Tree::read()?)
 }
 
-/// Functions that take a tuple, with file and line, a line each.
+/// Functions that take a tuple, and places that match on a source or a protocol, with file and line.
 ///
 /// # Errors A source file cannot be read.
-pub(crate) fn tuple_functions() -> Result<String, String> {
-    count::tuple_functions(&Tree::read()?)
+pub(crate) fn counted_places() -> Result<String, String> {
+    count::places(&Tree::read()?)
 }
 
 /// All sources of the checkout, read.

@@ -214,6 +214,11 @@ pub struct NodeUrl {
 #[error("'{0}' is no address of a server: give quic://HOST:PORT")]
 pub struct NodeUrlError(String);
 
+impl NodeUrl {
+    /// Scheme of the addresses of servers.
+    const SCHEME: &str = "quic";
+}
+
 impl FromStr for NodeUrl {
     type Err = NodeUrlError;
 
@@ -227,7 +232,7 @@ impl FromStr for NodeUrl {
             && url.username().is_empty()
             && url.password().is_none();
         match host {
-            Some(host) if url.scheme() == "quic" && is_bare => Ok(Self {
+            Some(host) if url.scheme() == NodeUrl::SCHEME && is_bare => Ok(Self {
                 host: host.trim_matches(['[', ']']).to_owned(),
                 port: url.port().unwrap_or(PORT),
             }),
@@ -240,8 +245,8 @@ impl std::fmt::Display for NodeUrl {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { host, port } = self;
         match host.contains(':') {
-            true => write!(f, "quic://[{host}]:{port}"),
-            false => write!(f, "quic://{host}:{port}"),
+            true => write!(f, "{}://[{host}]:{port}", Self::SCHEME),
+            false => write!(f, "{}://{host}:{port}", Self::SCHEME),
         }
     }
 }

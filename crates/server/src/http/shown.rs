@@ -119,6 +119,7 @@ impl<'a> Shown<'a> {
             action,
             protocol: self.protocol,
             name: name.map(str::to_owned),
+            is_folder: false,
             credential,
             query: self.uri.query().map(str::to_owned),
             user_agent: user_agent.and_then(|it| Some(it.to_str().ok()?.to_owned())),

@@ -142,6 +142,7 @@ impl RightsRequest<'_> {
             action,
             protocol: "moq",
             name: (!self.path.is_empty()).then(|| self.path.to_owned()),
+            is_folder: true,
             credential,
             query: (!self.query.is_empty()).then(|| self.query.to_owned()),
             user_agent: None,

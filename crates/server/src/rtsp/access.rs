@@ -90,6 +90,7 @@ pub(super) fn authorize(
         action: Action::from(access),
         protocol: "rtsp",
         name: Some(path.to_owned()),
+        is_folder: false,
         credential,
         query: query.map(str::to_owned),
         user_agent: None,

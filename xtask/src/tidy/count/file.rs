@@ -25,8 +25,9 @@ pub(super) struct FileCount {
     pub(super) code_lines: usize,
     /// Lines and names of functions with a parameter whose type is a tuple, or a reference to one.
     pub(super) tuple_functions: Vec<(usize, String)>,
-    /// `match`, `if let`, `matches!` and comparisons with a variant of [`INPUT`] or one of [`PROTOCOLS`].
-    pub(super) matches: usize,
+    /// Lines of each `match`, `if let`, `matches!` and comparison with a variant of [`INPUT`] or one of
+    /// [`PROTOCOLS`].
+    pub(super) matches: Vec<usize>,
     /// Lines of each function, by its name.
     pub(super) functions: BTreeMap<String, usize>,
     /// Lines that only tests compile.
@@ -53,7 +54,7 @@ impl FileCount {
         self.code_lines += other.code_lines;
         self.tuple_functions
             .extend(other.tuple_functions.iter().cloned());
-        self.matches += other.matches;
+        self.matches.extend(&other.matches);
     }
 
     /// Notes lines that only tests compile; returns whether `attributes` say so.
@@ -64,6 +65,12 @@ impl FileCount {
             self.of_tests.extend(span.start().line..=span.end().line);
         }
         is_test
+    }
+
+    fn note_match(&mut self, place: &impl Spanned, is_counted: bool) {
+        if is_counted {
+            self.matches.push(place.span().start().line);
+        }
     }
 
     fn note_function(&mut self, signature: &Signature, lines: usize) {
@@ -133,12 +140,12 @@ impl<'ast> Visit<'ast> for FileCount {
 
     fn visit_expr_match(&mut self, matched: &'ast ExprMatch) {
         let is_counted = |arm: &Arm| is_kind(&arm.pat);
-        self.matches += usize::from(matched.arms.iter().any(is_counted));
+        self.note_match(matched, matched.arms.iter().any(is_counted));
         visit::visit_expr_match(self, matched);
     }
 
     fn visit_expr_let(&mut self, condition: &'ast ExprLet) {
-        self.matches += usize::from(is_kind(&condition.pat));
+        self.note_match(condition, is_kind(&condition.pat));
         visit::visit_expr_let(self, condition);
     }
 
@@ -146,14 +153,14 @@ impl<'ast> Visit<'ast> for FileCount {
         if matches!(compared.op, BinOp::Eq(_) | BinOp::Ne(_)) {
             let is_counted = |side: &Expr| matches!(side, Expr::Lit(it) if is_protocol(&it.lit));
             let counted = is_counted(&compared.left) || is_counted(&compared.right);
-            self.matches += usize::from(counted);
+            self.note_match(compared, counted);
         }
         visit::visit_expr_binary(self, compared);
     }
 
     fn visit_macro(&mut self, called: &'ast Macro) {
         if called.path.is_ident("matches") {
-            self.matches += usize::from(names_kind(called.tokens.clone()));
+            self.note_match(called, names_kind(called.tokens.clone()));
         }
         visit::visit_macro(self, called);
     }
@@ -239,6 +246,6 @@ mod tests {
                     matches!(b, Input::Demo);\n\
                     matches!(c, \"moq\" | \"x\");\n\
                     match b { Output::File => 1 };\n}\n";
-        assert_eq!(count(text).matches, 6);
+        assert_eq!(count(text).matches, [2, 3, 4, 5, 6, 7]);
     }
 }

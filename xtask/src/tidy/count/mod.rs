@@ -36,7 +36,7 @@ pub(super) fn figures(tree: &Tree) -> Result<String, String> {
                 start_lines = count.functions.get(START.1).copied().unwrap_or(0);
             }
             if SHELL.contains(&code.name.as_str()) {
-                matches += count.matches;
+                matches += count.matches.len();
             }
             if code.name == "server" {
                 server.add(&count);
@@ -68,15 +68,23 @@ pub(super) fn figures(tree: &Tree) -> Result<String, String> {
         .collect())
 }
 
-/// Returns file, line and name of each function that takes a tuple, a line each.
+/// Returns each function that takes a tuple, and each place that matches on [`FileCount::matches`], by
+/// file and line.
 ///
 /// # Errors
 /// A source is not Rust; the text names it.
-pub(super) fn tuple_functions(tree: &Tree) -> Result<String, String> {
+pub(super) fn places(tree: &Tree) -> Result<String, String> {
     let mut listed = String::new();
-    for path in tree.crates.iter().flat_map(|code| code.files.keys()) {
-        for (line, name) in count_of(tree, path)?.tuple_functions {
-            listed += &format!("{}:{line}: {name}\n", path.display());
+    for code in &tree.crates {
+        for path in code.files.keys() {
+            let (count, file) = (count_of(tree, path)?, path.display());
+            for (line, name) in count.tuple_functions {
+                listed += &format!("{file}:{line}: {name} takes a tuple\n");
+            }
+            let matches = count.matches.iter();
+            for line in matches.filter(|_| SHELL.contains(&code.name.as_str())) {
+                listed += &format!("{file}:{line}: matches on a source or a protocol\n");
+            }
         }
     }
     Ok(listed)

@@ -180,7 +180,7 @@ impl Allowed {
     /// any list will do.
     fn covers(&self, question: &Question) -> bool {
         let named = question.name.as_ref();
-        let Some(name) = named.filter(|_| !question.names_folder()) else {
+        let Some(name) = named.filter(|_| !question.is_folder) else {
             return true;
         };
         stream_rights::grants_access(&self.rights.lists(), question.action, name)
@@ -193,7 +193,7 @@ fn asked_for(question: &Question) -> StreamRights {
     let Some(name) = &question.name else {
         return rights;
     };
-    let below = question.names_folder().then(|| format!("{name}/*"));
+    let below = question.is_folder.then(|| format!("{name}/*"));
     let names = || [name].into_iter().chain(below.as_ref());
     match rights.list_mut(question.action) {
         Some(list) => list.extend(names().filter_map(|it| Pattern::parse(it).ok())),
@@ -234,6 +234,7 @@ pub fn fuzz_answer(bytes: &[u8]) {
         action: Action::ALL[usize::from(choice & 7) % Action::ALL.len()],
         protocol: "http",
         name: (choice & 8 == 0).then(|| "cam".to_owned()),
+        is_folder: false,
         credential: Credential::Nothing,
         query: None,
         user_agent: None,
@@ -262,6 +263,7 @@ mod tests {
             action,
             protocol: "http",
             name: name.map(str::to_owned),
+            is_folder: false,
             credential: Credential::Nothing,
             query: None,
             user_agent: None,
@@ -324,6 +326,7 @@ mod tests {
     fn a_folder_gives_what_is_below_and_lists_need_not_have_it() {
         let folder = Question {
             protocol: "moq",
+            is_folder: true,
             ..question(Action::Read, Some("office"))
         };
         let given = allowed(ask(&folder, 204, "", ""));

@@ -349,6 +349,7 @@ pub async fn try_webhook(settings: &Webhook) -> Result<&'static str, String> {
         action: Action::Read,
         protocol: "http",
         name: Some(TRIED_STREAM.to_owned()),
+        is_folder: false,
         credential: Credential::Nothing,
         query: None,
         user_agent: Some("glassline".to_owned()),

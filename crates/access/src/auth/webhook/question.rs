@@ -111,6 +111,8 @@ pub struct Question {
     pub protocol: &'static str,
     /// Stream, room of a call, or folder of a session over MoQ; `None` if the client names none.
     pub name: Option<String>,
+    /// Whether the name is that of a folder, whose streams the client names later.
+    pub is_folder: bool,
     /// The credential that the client shows.
     pub credential: Credential,
     /// Query of the URL as the client sent it.
@@ -136,11 +138,6 @@ impl Question {
     pub(super) fn shows_something(&self) -> bool {
         let has_query = self.query.as_ref().is_some_and(|it| !it.is_empty());
         self.credential != Credential::Nothing || has_query
-    }
-
-    /// Returns whether the name is that of a folder, whose streams the client names later.
-    pub(super) fn names_folder(&self) -> bool {
-        self.protocol == "moq"
     }
 
     /// Returns whether the name could be one. A `*` would make an answer for one name a right to
@@ -243,6 +240,7 @@ mod tests {
             action: Action::Read,
             protocol: "whep",
             name: Some("cam".to_owned()),
+            is_folder: false,
             credential: Credential::Password {
                 user: "ann".to_owned(),
                 password: "s3cret-word".to_owned(),

@@ -77,6 +77,7 @@ fn question(last: u8, stream: &str) -> Question {
         action: Action::Read,
         protocol: "http",
         name: Some(stream.to_owned()),
+        is_folder: false,
         credential: Credential::Token("a-token".to_owned()),
         query: None,
         user_agent: None,

@@ -1,4 +1,4 @@
-//! The task that hands time and the engine's inputs to the core, and carries out its decisions.
+//! The task that hands time and the engine's events to the core, and carries out its decisions.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use glassline_cluster::Node;
 use glassline_cluster::engine::Incoming;
 use glassline_cluster::record::Beat;
-use glassline_cluster_nats::{Input, Inputs};
+use glassline_cluster_nats::{EngineEvent, EngineEvents};
 use glassline_quic::Fingerprint;
 use tokio::sync::watch;
 use tokio::time::MissedTickBehavior;
@@ -14,8 +14,8 @@ use tokio::time::MissedTickBehavior;
 use super::followed::LOOK;
 use super::{Member, Reachable, moment};
 
-/// Most inputs that are taken before the core's decisions are carried out.
-const INPUTS_AT_ONCE: usize = 256;
+/// Most events that are taken before the core's decisions are carried out.
+const EVENTS_AT_ONCE: usize = 256;
 
 /// Longest time from the server's stop until this server has given its streams up.
 const FAREWELL: Duration = Duration::from_millis(1_500);
@@ -23,11 +23,11 @@ const FAREWELL: Duration = Duration::from_millis(1_500);
 /// Time after which it is said again that another server has this one's name.
 const WARN_AGAIN: Duration = Duration::from_secs(30);
 
-/// Hands inputs to the core.
+/// Hands events to the core.
 #[derive(Debug)]
 pub(super) struct Driver {
     member: Arc<Member>,
-    inputs: Inputs,
+    events: EngineEvents,
     reachable: Reachable,
     fingerprint: watch::Receiver<Fingerprint>,
     stopped: watch::Receiver<bool>,
@@ -39,7 +39,7 @@ pub(super) struct Driver {
 
 /// The next step of the driver.
 enum Step {
-    Input(Option<Input>),
+    Event(Option<EngineEvent>),
     Look,
     Describe,
     Leave,
@@ -50,14 +50,14 @@ enum Step {
 impl Driver {
     pub(super) fn new(
         member: Arc<Member>,
-        inputs: Inputs,
+        events: EngineEvents,
         reachable: Reachable,
         fingerprint: watch::Receiver<Fingerprint>,
         stopped: watch::Receiver<bool>,
     ) -> Self {
         let driver = Self {
             member,
-            inputs,
+            events,
             reachable,
             fingerprint,
             stopped,
@@ -86,7 +86,7 @@ impl Driver {
             };
             let is_stopping = self.until.is_some();
             let step = tokio::select! {
-                input = self.inputs.next() => Step::Input(input),
+                event = self.events.next() => Step::Event(event),
                 () = self.member.changed.woken() => Step::Nothing,
                 () = due => Step::Nothing,
                 _ = looks.tick() => Step::Look,
@@ -95,8 +95,8 @@ impl Driver {
                 () = stop(&mut self.stopped), if !is_stopping => Step::Leave,
             };
             match step {
-                Step::Input(Some(input)) => self.take(input),
-                Step::Input(None) => return,
+                Step::Event(Some(event)) => self.take(event),
+                Step::Event(None) => return,
                 Step::Look => {
                     self.member.look();
                     self.member.tell_names();
@@ -109,18 +109,18 @@ impl Driver {
         }
     }
 
-    /// Takes an input and those that wait behind it.
-    fn take(&mut self, first: Input) {
+    /// Takes an event and those that wait behind it.
+    fn take(&mut self, first: EngineEvent) {
         let mut is_doubled = false;
         let mut core = self.member.lock();
-        let rest = std::iter::from_fn(|| self.inputs.try_next());
-        for input in std::iter::once(first).chain(rest.take(INPUTS_AT_ONCE)) {
-            match input {
-                Input::Answer(answer) => {
+        let rest = std::iter::from_fn(|| self.events.try_next());
+        for event in std::iter::once(first).chain(rest.take(EVENTS_AT_ONCE)) {
+            match event {
+                EngineEvent::Answer(answer) => {
                     let answer = self.member.authentic.check_answer(answer);
                     core.node.handle_answer(moment(), answer);
                 }
-                Input::Incoming(incoming) => {
+                EngineEvent::Incoming(incoming) => {
                     let incoming = self.member.authentic.check_incoming(incoming);
                     is_doubled |= is_of_another_process(&core.node, &incoming);
                     core.node.handle_incoming(moment(), incoming);
