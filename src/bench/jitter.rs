@@ -78,11 +78,7 @@ pub(crate) fn run(options: &Options, quiet: bool) -> Result<ExitCode, Failure> {
     let jobs = options.jobs.map_or(cores, usize::from);
     let bar = terminal::bar(quiet);
     let found = comparison.run(jobs, &stop, |done, all| {
-        if let Some(bar) = &bar {
-            bar.set_length(all as u64);
-            bar.set_position(done as u64);
-            bar.set_message(format!("{done} of {all} runs"));
-        }
+        terminal::show_runs(bar.as_ref(), done, all);
     });
     if let Some(bar) = bar {
         bar.finish_and_clear();

@@ -171,6 +171,15 @@ pub(super) fn bar(quiet: bool) -> Option<ProgressBar> {
         .then(|| ProgressBar::new(1).with_style(bar_style(logging::color(&stderr))))
 }
 
+/// Shows on the bar how many runs of all are done.
+pub(super) fn show_runs(bar: Option<&ProgressBar>, done: usize, all: usize) {
+    if let Some(bar) = bar {
+        bar.set_length(all as u64);
+        bar.set_position(done as u64);
+        bar.set_message(format!("{done} of {all} runs"));
+    }
+}
+
 fn bar_style(color: bool) -> ProgressStyle {
     drawn(if color {
         "{bar:46.cyan/dim} {msg}"

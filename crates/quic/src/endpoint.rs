@@ -401,6 +401,20 @@ mod tests {
         (runtime, address)
     }
 
+    /// Connects to the server at `address`, whoever it is.
+    async fn connect(address: SocketAddr) -> noq::Connection {
+        let endpoint = ClientEndpoint::new().expect("a socket");
+        let dial = endpoint.dial(
+            address,
+            "localhost",
+            &Trust::Anyone,
+            vec![b"test".to_vec()],
+            congestion(),
+            Limits::Client,
+        );
+        dial.await.expect("it listens")
+    }
+
     #[test]
     fn clients_of_a_server_that_was_killed_are_told_by_the_next_one() {
         let identity = lasting();
@@ -409,20 +423,7 @@ mod tests {
         let runtime = tokio::runtime::Builder::new_multi_thread();
         let runtime = { runtime }.worker_threads(1).enable_all().build();
         let runtime = runtime.expect("a thread");
-        let connection = runtime.block_on(async {
-            let endpoint = ClientEndpoint::new().expect("a socket");
-            let protocols = vec![b"test".to_vec()];
-            let trust = Trust::Anyone;
-            let dial = endpoint.dial(
-                address,
-                "localhost",
-                &trust,
-                protocols,
-                congestion(),
-                Limits::Client,
-            );
-            dial.await.expect("it listens")
-        });
+        let connection = runtime.block_on(connect(address));
         first.shutdown_background();
         // The old process's socket is closed when its last task has ended.
         let begun = std::time::Instant::now();
@@ -448,18 +449,7 @@ mod tests {
         let runtime = tokio::runtime::Builder::new_current_thread();
         let runtime = { runtime }.enable_all().build().expect("a runtime");
         let sent = runtime.block_on(async {
-            let endpoint = ClientEndpoint::new().expect("a socket");
-            let protocols = vec![b"test".to_vec()];
-            let trust = Trust::Anyone;
-            let dial = endpoint.dial(
-                address,
-                "localhost",
-                &trust,
-                protocols,
-                congestion(),
-                Limits::Client,
-            );
-            let connection = dial.await.expect("it listens");
+            let connection = connect(address).await;
             let mut stream = connection.open_uni().await.expect("a stream");
             let mut sent = 0;
             let limit = UNAUTHORIZED_RECEIVE_WINDOW as usize;

@@ -69,17 +69,7 @@ impl Retention {
     /// Returns [`CatalogueError`] if an index fails.
     pub fn round(&self, plan: &Plan, now: SystemTime) -> Result<Vec<Deleted>, CatalogueError> {
         let mut deleted = Vec::new();
-        for folder in &plan.folders {
-            let Some(index) = self.catalogue.folder(&folder.path) else {
-                continue;
-            };
-            let round = Round {
-                retention: self,
-                index: &index,
-                plan,
-                folder,
-                now,
-            };
+        for round in self.rounds(plan, now) {
             round.run(&mut deleted)?;
         }
         Ok(deleted)
@@ -96,23 +86,13 @@ impl Retention {
         now: SystemTime,
     ) -> Result<Vec<RecordedFile>, CatalogueError> {
         let mut expired = Vec::new();
-        for folder in &plan.folders {
-            let Some(index) = self.catalogue.folder(&folder.path) else {
-                continue;
-            };
-            let round = Round {
-                retention: self,
-                index: &index,
-                plan,
-                folder,
-                now,
-            };
-            for stream in index.stream_names()? {
+        for round in self.rounds(plan, now) {
+            for stream in round.index.stream_names()? {
                 let age = round.keep_of(&stream).copy_age;
                 let Some(before) = age.and_then(|it| now.checked_sub(it)) else {
                     continue;
                 };
-                for file in index.older_copies(&stream, before, ROUND_MAX)? {
+                for file in round.index.older_copies(&stream, before, ROUND_MAX)? {
                     if round.verdict(&file, age)? == Verdict::TooOld {
                         expired.push(file);
                     }
@@ -121,12 +101,25 @@ impl Retention {
         }
         Ok(expired)
     }
+
+    /// Returns a round through each folder of `plan` that is open.
+    fn rounds<'a>(&'a self, plan: &'a Plan, now: SystemTime) -> impl Iterator<Item = Round<'a>> {
+        plan.folders.iter().filter_map(move |folder| {
+            Some(Round {
+                retention: self,
+                index: self.catalogue.folder(&folder.path)?,
+                plan,
+                folder,
+                now,
+            })
+        })
+    }
 }
 
 /// One round through one folder.
 struct Round<'a> {
     retention: &'a Retention,
-    index: &'a Arc<FolderIndex>,
+    index: Arc<FolderIndex>,
     plan: &'a Plan,
     folder: &'a FolderPlan,
     now: SystemTime,

@@ -15,7 +15,8 @@ use glassline_media::{Codec, Track};
 use thiserror::Error;
 
 use crate::FrameSize;
-use crate::video::decoder::{Decoded, Decoder};
+use crate::video::decoder::Decoder;
+use crate::video::raw_frame::RawFrame;
 pub(crate) use planes::Plane;
 use planes::Planes;
 
@@ -156,10 +157,10 @@ impl DecodedKeyframe {
             let decoded = decoder.decode(frame, number);
             let decoded = decoded.map_err(|state| refused(format!("state {state:#x}")))?;
             let Some(decoded) = decoded else { continue };
-            fits(decoded.size)?;
-            if frames.len().saturating_mul(decoded.size.pixels()) > RECOVERY_PIXELS_MAX {
+            fits(decoded.frame.size)?;
+            if frames.len().saturating_mul(decoded.frame.size.pixels()) > RECOVERY_PIXELS_MAX {
                 let frames = frames.len();
-                let FrameSize { width, height } = decoded.size;
+                let FrameSize { width, height } = decoded.frame.size;
                 return Err(NoStill::Recovery {
                     frames,
                     width,
@@ -167,7 +168,7 @@ impl DecodedKeyframe {
                 });
             }
             if usize::try_from(decoded.number).is_ok_and(|number| number >= right) {
-                let planes = Planes::of(&decoded).into_owned();
+                let planes = Planes::of(&decoded.frame).into_owned();
                 return Ok(Self { planes });
             }
         }
@@ -226,7 +227,7 @@ impl Still {
 /// Returns [`NoStill`] if there is no picture, or one that is too large.
 pub(crate) fn decode_keyframe<T>(
     keyframe: &[u8],
-    take: impl FnOnce(&Decoded<'_>) -> T,
+    take: impl FnOnce(&RawFrame<'_>) -> T,
 ) -> Result<T, NoStill> {
     let refused = |reason: String| NoStill::Decoder { reason };
     let mut decoder = Decoder::new().map_err(refused)?;
@@ -234,8 +235,8 @@ pub(crate) fn decode_keyframe<T>(
         let decoded = decoder.decode(keyframe, number);
         let decoded = decoded.map_err(|state| refused(format!("state {state:#x}")))?;
         if let Some(decoded) = decoded {
-            fits(decoded.size)?;
-            return Ok(take(&decoded));
+            fits(decoded.frame.size)?;
+            return Ok(take(&decoded.frame));
         }
     }
     Err(refused("no picture".to_owned()))

@@ -5,12 +5,12 @@ use std::ptr::null_mut;
 
 use openh264::OpenH264API;
 use openh264::decoder::{Decoder as Cisco, DecoderConfig, Flush};
-use openh264::formats::YUVSource;
 use openh264_sys2::{
     DECODER_OPTION_ERROR_CON_IDC, ERROR_CON_DISABLE, ERROR_CON_IDC, ERROR_CON_SLICE_COPY,
     SBufferInfo, dsDataErrorConcealed, dsRefLost,
 };
 
+use super::raw_frame::RawFrame;
 use crate::FrameSize;
 
 /// A decoder of one stream. It has no threads of its own.
@@ -20,13 +20,10 @@ pub(crate) struct Decoder {
     pardoned: i32,
 }
 
-/// A decoded picture in the decoder's memory: 8 bits, 4:2:0.
+/// A decoded frame in the decoder's memory.
 pub(crate) struct Decoded<'a> {
-    planes: [&'a [u8]; 3],
-    /// Bytes from row to row, of luminance and of chrominance.
-    strides: [usize; 2],
-    pub(crate) size: FrameSize,
-    /// Number of the frame that the picture was coded in.
+    pub(crate) frame: RawFrame<'a>,
+    /// Number of the coded frame.
     pub(crate) number: u64,
 }
 
@@ -119,7 +116,7 @@ impl Decoder {
             unsafe { std::slice::from_raw_parts(plane, stride * (rows - 1) + width) }
         };
         let [y, u, v] = planes;
-        Some(Decoded {
+        let frame = RawFrame {
             planes: [
                 plane(y, stride, width, height),
                 plane(u, chroma_stride, width / 2, height / 2),
@@ -127,36 +124,18 @@ impl Decoder {
             ],
             strides: [stride, chroma_stride],
             size: FrameSize::new(width, height),
+        };
+        Some(Decoded {
+            frame,
             number: info.uiOutYuvTimeStamp.wrapping_sub(1),
         })
     }
 }
 
-impl YUVSource for Decoded<'_> {
-    fn dimensions(&self) -> (usize, usize) {
-        (self.size.width, self.size.height)
-    }
-
-    fn strides(&self) -> (usize, usize, usize) {
-        let [luminance, chrominance] = self.strides;
-        (luminance, chrominance, chrominance)
-    }
-
-    fn y(&self) -> &[u8] {
-        self.planes[0]
-    }
-
-    fn u(&self) -> &[u8] {
-        self.planes[1]
-    }
-
-    fn v(&self) -> &[u8] {
-        self.planes[2]
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use openh264::formats::YUVSource as _;
+
     use super::*;
 
     /// The output of a decoder for a picture in memory: its size and both strides.
@@ -190,14 +169,14 @@ mod tests {
             let info = info(1, size, strides);
             let shown = decoder.output(planes, &info).expect("a picture");
             let bytes = |first: u8, count: u8| (first..first + count).collect::<Vec<_>>();
-            assert_eq!(shown.y(), bytes(0, lengths[0]), "{size:?}");
-            assert_eq!(shown.u(), bytes(60, lengths[1]), "{size:?}");
-            assert_eq!(shown.v(), bytes(120, lengths[1]), "{size:?}");
+            assert_eq!(shown.frame.y(), bytes(0, lengths[0]), "{size:?}");
+            assert_eq!(shown.frame.u(), bytes(60, lengths[1]), "{size:?}");
+            assert_eq!(shown.frame.v(), bytes(120, lengths[1]), "{size:?}");
             let (width, height) = (size.0 as usize, size.1 as usize);
-            assert_eq!(shown.size, FrameSize::new(width, height));
-            assert_eq!(shown.dimensions(), (width, height));
+            assert_eq!(shown.frame.size, FrameSize::new(width, height));
+            assert_eq!(shown.frame.dimensions(), (width, height));
             let [luminance, chrominance] = strides.map(|it| it as usize);
-            assert_eq!(shown.strides(), (luminance, chrominance, chrominance));
+            assert_eq!(shown.frame.strides(), (luminance, chrominance, chrominance));
             assert_eq!(shown.number, 7, "numbers begin with 1");
         }
     }

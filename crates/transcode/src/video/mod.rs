@@ -24,6 +24,7 @@ pub(crate) mod encoder;
 mod frame_encoder;
 mod nut;
 mod program;
+pub(crate) mod raw_frame;
 mod scale;
 mod source;
 mod trouble;
@@ -262,7 +263,7 @@ impl VideoTranscoder {
         let before = self.counts.steps;
         let encoded = self
             .encoder
-            .encode(decoded, shown, &mut self.counts, frames);
+            .encode(&decoded.frame, shown, &mut self.counts, frames);
         if self.counts.steps == before {
             self.unrecovered = self.unrecovered.saturating_sub(1);
         }

@@ -241,8 +241,8 @@ fn decoded(film: &[demux::Frame], conceals: bool) -> Vec<Vec<u8>> {
         let decoded = decoder.decode(&frame.data, number);
         let decoded = decoded.unwrap_or_else(|state| panic!("frame {number}: {state:#x}"));
         let Some(decoded) = decoded else { continue };
-        let FrameSize { width, height } = decoded.size;
-        let rows = decoded.y().chunks(decoded.strides().0);
+        let FrameSize { width, height } = decoded.frame.size;
+        let rows = decoded.frame.y().chunks(decoded.frame.strides().0);
         let rows = rows.take(height).flat_map(|row| &row[..width]);
         frames.push(rows.copied().collect());
     }

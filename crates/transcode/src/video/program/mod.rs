@@ -17,10 +17,10 @@ use std::collections::VecDeque;
 use std::fmt;
 
 use glassline_media::{Bitrate, MediaTime};
-use openh264::formats::YUVSource;
 
 use super::frame_encoder::{FrameEncoder, Shown};
 use super::nut::{self, Broken, Frame, Reader, Writer};
+use super::raw_frame::RawFrame;
 use super::trouble::Failures;
 use super::{AccessUnit, PIXELS_MAX, RungTarget, VideoError, VideoFrame, VideoSource};
 use crate::FrameSize;
@@ -223,7 +223,7 @@ impl ProgramTranscoder {
                     });
                 }
             };
-            let Some(decoded) = RawFrame::of(&frame) else {
+            let Some(decoded) = planes_of(&frame) else {
                 break Err(VideoError::Program(
                     "a picture has another length than its size",
                 ));
@@ -315,57 +315,24 @@ impl fmt::Debug for ProgramTranscoder {
     }
 }
 
-/// A decoded frame of 8 bits and 4:2:0, plane after plane.
-struct RawFrame<'a> {
-    planes: [&'a [u8]; 3],
-    /// Samples of a row of luminance, and of chrominance.
-    strides: [usize; 2],
-    /// The size without an odd column and row.
-    size: FrameSize,
-}
-
-impl<'a> RawFrame<'a> {
-    /// Returns `None` if the frame has another length than its size.
-    fn of(frame: &Frame<'a>) -> Option<Self> {
-        let (width, height) = (frame.width, frame.height);
-        let (columns, rows) = (width.div_ceil(2), height.div_ceil(2));
-        let luminance = width.checked_mul(height)?;
-        let chrominance = columns.checked_mul(rows)?;
-        let is_whole = frame.data.len() == luminance.checked_add(chrominance.checked_mul(2)?)?;
-        if !is_whole || width < 2 || height < 2 {
-            return None;
-        }
-        let (y, rest) = frame.data.split_at(luminance);
-        let (u, v) = rest.split_at(chrominance);
-        Some(Self {
-            planes: [y, u, v],
-            strides: [width, columns],
-            size: FrameSize::new(width, height).even(),
-        })
+/// Returns the planes of a frame, without an odd column and row; `None` if the frame has another length
+/// than its size.
+fn planes_of<'a>(frame: &Frame<'a>) -> Option<RawFrame<'a>> {
+    let (width, height) = (frame.width, frame.height);
+    let (columns, rows) = (width.div_ceil(2), height.div_ceil(2));
+    let luminance = width.checked_mul(height)?;
+    let chrominance = columns.checked_mul(rows)?;
+    let is_whole = frame.data.len() == luminance.checked_add(chrominance.checked_mul(2)?)?;
+    if !is_whole || width < 2 || height < 2 {
+        return None;
     }
-}
-
-impl YUVSource for RawFrame<'_> {
-    fn dimensions(&self) -> (usize, usize) {
-        (self.size.width, self.size.height)
-    }
-
-    fn strides(&self) -> (usize, usize, usize) {
-        let [luminance, chrominance] = self.strides;
-        (luminance, chrominance, chrominance)
-    }
-
-    fn y(&self) -> &[u8] {
-        self.planes[0]
-    }
-
-    fn u(&self) -> &[u8] {
-        self.planes[1]
-    }
-
-    fn v(&self) -> &[u8] {
-        self.planes[2]
-    }
+    let (y, rest) = frame.data.split_at(luminance);
+    let (u, v) = rest.split_at(chrominance);
+    Some(RawFrame {
+        planes: [y, u, v],
+        strides: [width, columns],
+        size: FrameSize::new(width, height).even(),
+    })
 }
 
 #[cfg(test)]
