@@ -12,6 +12,9 @@ const SECOND = 1000;
 const MINUTE = 60 * SECOND;
 const HOUR = 60 * MINUTE;
 
+/** Width of a label. One that the edge would cut is left out. */
+const LABEL_PX = 60;
+
 /** Lengths that can be shown, the longest first. */
 const LENGTHS = [24 * HOUR, 6 * HOUR, HOUR, 10 * MINUTE, MINUTE];
 
@@ -125,8 +128,10 @@ export class TimeStrip {
     const zone = new Date(this.from).getTimezoneOffset() * MINUTE;
     const labels = [];
     for (let at = Math.ceil((this.from - zone) / each) * each + zone; at < this.to; at += each) {
-      const node = html('div', { class: 'hour' }, clockOf(at).slice(0, each < MINUTE ? 8 : 5));
-      node.style.left = `${this.#share(at) * 100}%`;
+      const share = this.#share(at);
+      const isWhole = (1 - share) * this.strip.clientWidth > LABEL_PX;
+      const node = html('div', { class: 'hour' }, isWhole ? clockOf(at).slice(0, each < MINUTE ? 8 : 5) : '');
+      node.style.left = `${share * 100}%`;
       labels.push(node);
     }
     return labels;
