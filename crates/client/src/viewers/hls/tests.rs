@@ -156,6 +156,17 @@ fn the_end_of_a_playlist_is_the_end_of_its_viewer() {
 }
 
 #[test]
+fn a_playlist_that_has_ended_plays_from_its_beginning_in_real_time() {
+    let began = Instant::now();
+    let (pool, _) = joined(serve(PARTS_AT_FIRST));
+    let ended = await_progress(&pool, |it| it.state == State::Ended);
+    assert_eq!(ended.failure.as_deref(), Some("the playlist has ended"));
+    assert_eq!(ended.video.received, PARTS_AT_FIRST);
+    // 4.5 s, of which three Target Durations are loaded at once.
+    assert!(began.elapsed() >= Duration::from_millis(1_350), "{ended:?}");
+}
+
+#[test]
 fn a_server_without_playlist_is_named() {
     let (pool, _) = joined(SocketAddr::from(([127, 0, 0, 1], 1)));
     let ended = await_progress(&pool, |it| it.state == State::Ended);

@@ -3,9 +3,10 @@
 //! A viewer behaves as hls.js does with low latency: it chooses a variant and stays with it, begins
 //! PART-HOLD-BACK before the end, loads parts as they are listed, and asks for each playlist with a request
 //! that the server holds. Without low latency, it loads segments and asks again after half a target duration.
+//! A playlist that has ended plays from its beginning, and is loaded in real time some way ahead.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use glassline_hls::judge::Directive;
 use glassline_hls::reader::{
@@ -20,6 +21,9 @@ use crate::hls::{parameters_of, with_parameters};
 
 /// Longest time for one answer: a server may hold a request for three target durations.
 const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Target Durations by which the media of a playlist that has ended is loaded before it plays.
+const AHEAD_TARGETS: u32 = 3;
 
 /// Pause before a request is made again that failed, and how often.
 const PAUSE: Duration = Duration::from_millis(500);
@@ -109,6 +113,13 @@ struct Track {
     playlist: MediaPlaylist,
     next: Position,
     map: Option<Arc<Map>>,
+    pace: Option<Pace>,
+}
+
+/// How far a playlist that has ended is loaded.
+struct Pace {
+    began: Instant,
+    loaded: Duration,
 }
 
 /// The part or segment that is loaded next.
@@ -128,6 +139,7 @@ impl Track {
             url,
             playlist,
             map: None,
+            pace: None,
         }
     }
 
@@ -165,6 +177,9 @@ impl Track {
             watching.jumped();
         }
         while let Some(item) = self.item() {
+            if self.playlist.is_ended {
+                self.keep_pace().await;
+            }
             if item.map.is_some() && item.map != self.map {
                 self.map.clone_from(&item.map);
                 if let Some(map) = &item.map {
@@ -175,6 +190,9 @@ impl Track {
             self.media(connections, &item.uri, item.range, watching)
                 .await?;
             watching.arrived(index, item.duration, item.date);
+            if let Some(pace) = &mut self.pace {
+                pace.loaded += item.duration;
+            }
             self.next = item.after;
         }
         if self.playlist.is_ended {
@@ -182,6 +200,18 @@ impl Track {
         }
         self.reload(connections, watching).await?;
         Ok(true)
+    }
+
+    /// Waits until a player would load what comes next of a playlist that has ended.
+    async fn keep_pace(&mut self) {
+        let target = self.playlist.target_duration;
+        let ahead = AHEAD_TARGETS * target.unwrap_or(Duration::from_secs(2));
+        let pace = self.pace.get_or_insert_with(|| Pace {
+            began: Instant::now(),
+            loaded: Duration::ZERO,
+        });
+        let due = pace.began + pace.loaded.saturating_sub(ahead);
+        tokio::time::sleep_until(due.into()).await;
     }
 
     /// The part or segment at the present position.
@@ -289,8 +319,12 @@ impl Track {
     }
 }
 
-/// Where playing begins: at the hold-back from the end, with low latency at an independent part.
+/// Where playing begins: at the hold-back from the end, with low latency at an independent part; at the
+/// beginning of a playlist that has ended.
 fn start(playlist: &MediaPlaylist) -> Position {
+    if playlist.is_ended {
+        return Position::new(playlist.first_listed(), 0);
+    }
     let target = playlist.target_duration.unwrap_or(Duration::from_secs(2));
     let control = playlist.server_control.clone().unwrap_or_default();
     let part_hold_back = control.part_hold_back.filter(|_| playlist.has_parts());
