@@ -3,9 +3,6 @@
 //! `cargo test --test tests -- --ignored --nocapture --test-threads 1 cluster::figures` runs all of
 //! them, with real time and for minutes, and prints a line for each.
 
-#[path = "../benches/figure.rs"]
-mod figure;
-
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
 use std::sync::Barrier;
@@ -17,6 +14,7 @@ use libtest_mimic::{Failed, Trial};
 
 use crate::cluster::{PATIENCE, Watching, cluster, publish, wait_for_engine, wait_for_owner};
 use crate::cluster_fleet::Fleet;
+use crate::figure;
 use crate::http;
 use crate::nats::Nats;
 use crate::process::eventually;

@@ -42,7 +42,7 @@ impl Coturn {
             format!("{data}localhost.key.pem"),
         );
         let (plain_flag, tls_flag) = (plain.to_string(), tls.to_string());
-        let mut command = Command::new(peers::coturn()?);
+        let mut command = Command::new(peers::installed("turnserver")?);
         command.args(["-n", "--listening-ip", ip, "--relay-ip", ip]);
         command.args([
             "--listening-port",

@@ -11,6 +11,8 @@ use std::ffi::OsStr;
 use std::process::Command;
 use std::time::Duration;
 
+use glassline_client::impairment::Impairment;
+use glassline_lab::ip_path::IpPath;
 use libtest_mimic::Failed;
 
 use crate::peers;
@@ -29,10 +31,14 @@ pub(crate) const NEIGHBOR: &str = "198.51.100.2";
 /// Interface of the test program's namespace at the cable.
 pub(crate) const INTERFACE: &str = "test0";
 
+/// Interface of the neighbor's namespace at the cable.
+const FAR_INTERFACE: &str = "test1";
+
 /// Time that commands of the system may take on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Runs `body`, the body of the test `name`, in a network namespace of its own.
+/// Runs `body`, the body of the test `name`, in a network namespace of its own, and passes on the figures
+/// that it prints.
 pub(crate) fn inside(
     name: &str,
     patience: Duration,
@@ -45,11 +51,14 @@ pub(crate) fn inside(
     let program = std::env::current_exe()?;
     let mut command = Command::new("unshare");
     command.args(unshare).arg(program);
-    command.args(["--exact", name]).env(INSIDE, "1");
+    let exactly = ["--exact", "--include-ignored", name];
+    command.args(exactly).env(INSIDE, "1");
     let mut running = Running::start("namespace", command)?;
     let status = running.wait(patience)?;
     let printed = running.printed();
     if status.success() && printed.contains("1 passed") {
+        let figures = printed.lines().filter(|line| line.starts_with("figure: "));
+        figures.for_each(|line| println!("{line}"));
         Ok(())
     } else {
         Err(printed.into())
@@ -69,36 +78,63 @@ fn finish(command: &mut Command, line: &str) -> Result<(), String> {
     is_done.ok_or_else(|| format!("{line}: {error}"))
 }
 
-/// A second network namespace, joined to this one by a cable.
+/// A second network namespace, joined to this one by a cable or by a path.
 pub(crate) struct Neighbor {
     /// The process that keeps the namespace.
     keeper: Running,
+    /// The path in place of a cable.
+    path: Option<IpPath>,
 }
 
 impl Neighbor {
     /// Makes the namespace and the cable, with addresses on both ends.
     pub(crate) fn start() -> Result<Self, String> {
+        let neighbor = Self::apart()?;
+        let keeper = neighbor.keeper.id();
+        ip(&format!(
+            "link add {INTERFACE} type veth peer name {FAR_INTERFACE} netns {keeper}"
+        ))?;
+        neighbor.joined()
+    }
+
+    /// Makes the namespace at the other end of a path under these conditions, with addresses on both ends.
+    pub(crate) fn behind(impairment: &Impairment) -> Result<Self, String> {
+        let mut neighbor = Self::apart()?;
+        let path = IpPath::start([INTERFACE, FAR_INTERFACE], impairment);
+        neighbor.path = Some(path.map_err(|error| format!("a path: {error}"))?);
+        let keeper = neighbor.keeper.id();
+        ip(&format!("link set {FAR_INTERFACE} netns {keeper}"))?;
+        neighbor.joined()
+    }
+
+    /// Makes the namespace alone.
+    fn apart() -> Result<Self, String> {
         let mut command = Command::new("unshare");
-        command.args(["--net", "sh", "-c", "echo ready; exec sleep 600"]);
+        command.args(["--net", "sh", "-c", "echo ready; exec sleep 1200"]);
         let keeper = Running::start("neighbor", command)?;
         keeper.wait_for_line(PATIENCE, |line| (line == "ready").then_some(()))?;
         ip("link set lo up")?;
-        ip(&format!(
-            "link add {INTERFACE} type veth peer name test1 netns {}",
-            keeper.id()
-        ))?;
+        Ok(Self { keeper, path: None })
+    }
+
+    /// Gives both ends their addresses.
+    fn joined(self) -> Result<Self, String> {
         ip(&format!("address add {HERE}/24 dev {INTERFACE}"))?;
         ip(&format!("link set {INTERFACE} up"))?;
-        let neighbor = Self { keeper };
         for line in [
             "link set lo up",
-            &format!("address add {NEIGHBOR}/24 dev test1"),
-            "link set test1 up",
+            &format!("address add {NEIGHBOR}/24 dev {FAR_INTERFACE}"),
+            &format!("link set {FAR_INTERFACE} up"),
             &format!("route add default via {HERE}"),
         ] {
-            neighbor.ip(line)?;
+            self.ip(line)?;
         }
-        Ok(neighbor)
+        Ok(self)
+    }
+
+    /// Number of packets that the path has lost.
+    pub(crate) fn lost(&self) -> u64 {
+        self.path.as_ref().map_or(0, IpPath::lost)
     }
 
     /// Runs `ip` with the words of `line` in the neighbor's namespace.

@@ -67,6 +67,10 @@ pub(crate) enum Peer {
     /// PulseAudio, its tools, and its ALSA plugin; only where the program under test supports
     /// sound devices.
     PulseAudio,
+    /// nginx, as a cache.
+    Nginx,
+    /// Network interfaces of a program, `/dev/net/tun`, which a container may lack.
+    Tun,
     /// IPv6, at least of this machine with itself, which no installation brings.
     Ipv6,
 }
@@ -138,7 +142,7 @@ impl Peer {
             Peer::Packaging => find("dpkg").is_none() || superuser().is_none(),
             // A step of its own builds the program with sound devices.
             Peer::PulseAudio => !HAS_DEVICES,
-            Peer::Ipv6 => true,
+            Peer::Ipv6 | Peer::Tun => true,
             _ => false,
         }
     }
@@ -165,7 +169,7 @@ impl Peer {
         let reason = match self {
             Peer::Chromium => chromium().and(chromedriver()).err()?,
             Peer::RtspServer => rtsp_server_check().err()?,
-            Peer::Live555 => return live555().err(),
+            Peer::Live555 => return installed("live555MediaServer").err(),
             Peer::Schemathesis => schemathesis().err()?,
             Peer::Aiortc | Peer::FfmpegWhip => aiortc_python().err()?,
             Peer::Datachannel if find("npm").is_none() => {
@@ -182,6 +186,8 @@ impl Peer {
             Peer::Ffmpeg80 => ffmpeg_8_0().err()?,
             Peer::GstreamerWhip => gstreamer_whip_check().err()?,
             Peer::Namespaces => return namespaces().err(),
+            Peer::Nginx => installed("nginx").err()?,
+            Peer::Tun => return tun().err().map(|error| format!("/dev/net/tun: {error}")),
             Peer::Ipv6 => {
                 let bound = UdpSocket::bind("[::1]:0");
                 format!("this machine has no IPv6: {}", bound.err()?)
@@ -198,9 +204,9 @@ impl Peer {
                 return Some("no right to make network namespaces".to_owned());
             }
             Peer::Firefox => firefox().err()?,
-            Peer::Ffmpeg => ffmpeg_check().err()?,
-            Peer::Coturn => coturn().err()?,
-            Peer::Certutil => certutil().err()?,
+            Peer::Ffmpeg => installed("ffmpeg").err()?,
+            Peer::Coturn => installed("turnserver").err()?,
+            Peer::Certutil => installed("certutil").err()?,
             Peer::PulseAudio if !HAS_DEVICES => {
                 return Some("this build has no sound devices (--features devices)".to_owned());
             }
@@ -227,7 +233,7 @@ pub(crate) fn chromium() -> Result<PathBuf, String> {
 }
 
 pub(crate) fn chromedriver() -> Result<PathBuf, String> {
-    find("chromedriver").ok_or_else(|| "chromedriver is not on the PATH".to_owned())
+    installed("chromedriver")
 }
 
 /// Command for the camera.
@@ -235,11 +241,6 @@ pub(crate) fn rtsp_server() -> Command {
     let mut command = Command::new(system_python());
     command.arg(script("rtsp-server.py"));
     command
-}
-
-/// Path of live555's media server, which serves the files of its working directory.
-pub(crate) fn live555() -> Result<PathBuf, String> {
-    find("live555MediaServer").ok_or_else(|| "live555MediaServer is not on the PATH".to_owned())
 }
 
 /// Command for aiortc's WHEP viewer.
@@ -380,13 +381,9 @@ fn namespaces() -> Result<(), String> {
     is_done.ok_or_else(|| format!("network namespaces are of no use here: {error}"))
 }
 
-/// Path of coturn's server.
-pub(crate) fn coturn() -> Result<PathBuf, String> {
-    find("turnserver").ok_or_else(|| "turnserver (coturn) is not on the PATH".to_owned())
-}
-
-fn certutil() -> Result<PathBuf, String> {
-    find("certutil").ok_or_else(|| "certutil (libnss3-tools) is not on the PATH".to_owned())
+/// Whether a program may make network interfaces of its own.
+fn tun() -> std::io::Result<fs::File> {
+    fs::File::options().write(true).open("/dev/net/tun")
 }
 
 /// Command for Pion's data channels.
@@ -419,10 +416,6 @@ fn pulseaudio() -> Result<(), String> {
         find(program).ok_or_else(|| format!("{program} is not on the PATH"))?;
     }
     Ok(())
-}
-
-fn ffmpeg_check() -> Result<PathBuf, String> {
-    find("ffmpeg").ok_or_else(|| "ffmpeg is not on the PATH".to_owned())
 }
 
 /// Schemathesis, in a Python environment of its own.
@@ -491,8 +484,15 @@ pub(crate) fn target_directory() -> PathBuf {
     profile.parent().unwrap_or(profile).to_owned()
 }
 
+/// Path of a program.
+pub(crate) fn installed(program: &str) -> Result<PathBuf, String> {
+    find(program).ok_or_else(|| format!("{program} is not on the PATH"))
+}
+
 pub(crate) fn find(program: &str) -> Option<PathBuf> {
+    // Servers lie where a user's PATH may not lead.
     std::env::split_paths(&std::env::var_os("PATH")?)
+        .chain(["/usr/sbin".into()])
         .map(|folder| folder.join(program))
         .find(|path| path.is_file())
 }

@@ -256,7 +256,7 @@ fn a_file_of_live555_plays_on_when_it_begins_again() -> Result<(), Failed> {
     fs::create_dir_all(&folder)
         .and_then(|()| fs::copy(&clip, folder.join("clip.264")))
         .map_err(|error| format!("{}: {error}", folder.display()))?;
-    let mut command = Command::new(peers::live555()?);
+    let mut command = Command::new(peers::installed("live555MediaServer")?);
     command.current_dir(&folder);
     let live555 = Running::start("live555", command)?;
     let port: u16 = live555.wait_for_line(Duration::from_secs(10), |line| {

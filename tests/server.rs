@@ -20,9 +20,17 @@ const START_TIMEOUT: Duration = Duration::from_secs(20);
 /// Variable of the folder below which programs keep their state.
 const STATE: &str = "XDG_STATE_HOME";
 
+/// Variable of a program that is tested in place of the one that cargo has built with the tests. Figures of
+/// long forms are those of a release.
+const PROGRAM: &str = "GLASSLINE_TEST_PROGRAM";
+
+fn program() -> OsString {
+    std::env::var_os(PROGRAM).unwrap_or_else(|| env!("CARGO_BIN_EXE_glassline").into())
+}
+
 /// Command for our binary with `arguments`.
 pub(crate) fn glassline(arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_glassline"));
+    let mut command = Command::new(program());
     command.args(arguments).env("NO_COLOR", "1");
     command
 }
@@ -115,7 +123,7 @@ impl Server {
     pub(crate) fn limited(descriptors: usize, sources: &[&str]) -> Result<Server, String> {
         let limit = format!("ulimit -n {descriptors} && exec \"$0\" \"$@\"");
         let mut command = Command::new("sh");
-        command.args(["-c", &limit, env!("CARGO_BIN_EXE_glassline")]);
+        command.args(["-c", &limit]).arg(program());
         command.args(serve_arguments(sources)).env("NO_COLOR", "1");
         Server::start_command(command, [free_port()?, free_port()?])
     }

@@ -38,6 +38,8 @@ mod dashboard;
 mod data;
 mod descriptors;
 mod doctor;
+#[path = "../benches/figure.rs"]
+mod figure;
 mod files;
 mod firefox;
 mod firewalls;
@@ -45,13 +47,16 @@ mod folders;
 mod forged_packets;
 mod guest;
 mod hls;
+mod hls_cache;
 mod hls_page;
+mod hls_player;
 mod http;
 mod https;
 mod ladder;
 mod logging;
 mod lost_servers;
 mod marionette;
+mod mediamtx;
 mod messages;
 mod moq;
 mod namespace;
@@ -112,6 +117,7 @@ fn main() -> ExitCode {
         signalling::TESTS,
         viewers::TESTS,
         hls::TESTS,
+        hls_cache::TESTS,
         churn::TESTS,
         cluster::TESTS,
         cluster_clip::TESTS,
@@ -134,6 +140,7 @@ fn main() -> ExitCode {
         folders::TESTS,
         browser::TESTS,
         hls_page::TESTS,
+        hls_player::TESTS,
         camera_layers::TESTS,
         pages::TESTS,
         https::TESTS,

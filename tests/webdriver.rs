@@ -115,6 +115,12 @@ impl Browser {
         self.post("goog/cdp/execute", &command).map(drop)
     }
 
+    /// Lets pages that are loaded from now on load from any server, whatever their policy says.
+    pub(crate) fn bypass_policy(&self) -> Result<(), String> {
+        let command = json!({"cmd": "Page.setBypassCSP", "params": {"enabled": true}});
+        self.post("goog/cdp/execute", &command).map(drop)
+    }
+
     /// Clicks the element of a CSS selector as a user does, who may thereby start a capture.
     pub(crate) fn click(&self, selector: &str) -> Result<(), String> {
         let wanted = json!({"using": "css selector", "value": selector});

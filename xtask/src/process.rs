@@ -111,7 +111,9 @@ pub(crate) fn workspace_metadata() -> Result<serde_json::Value, String> {
 
 /// Path of `program` on the PATH.
 pub(crate) fn find(program: &str) -> Option<PathBuf> {
+    // Servers lie where a user's PATH may not lead.
     std::env::split_paths(&std::env::var_os("PATH")?)
+        .chain(["/usr/sbin".into()])
         .map(|folder| folder.join(program))
         .find(|path| path.is_file())
 }

@@ -9,6 +9,7 @@
 //! jitter::Contender ─► jitter buffers on the same delays ─► jitter::Report
 //! send::Experiment ─► every way to send in turn, loopback ─► send::Report
 //! cluster::run ─► clusters in virtual time, under load and under faults ─► cluster::Report
+//! ip_path::IpPath ─► two interfaces of this machine, with delay and loss between them
 //! call::Join ─► both ends' stamps of a call, or other engines' logs ─► call::Report
 //!           plot: what their charts share      statistics: quantiles
 //! ```
@@ -25,6 +26,8 @@ pub mod cluster;
 pub mod condition;
 pub mod congestion;
 pub mod data;
+#[cfg(target_os = "linux")]
+pub mod ip_path;
 pub mod jitter;
 pub mod machine;
 pub mod meter;

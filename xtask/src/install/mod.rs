@@ -38,7 +38,7 @@ const BENCH_PEERS: [Peer; 1] = [Peer {
 /// Oldest version of Go that builds the peers in Go.
 const GO_MIN: (u32, u32) = (1, 24);
 
-const PEERS: [Peer; 10] = [
+const PEERS: [Peer; 11] = [
     Peer {
         name: "usrsctp",
         packages: &["libusrsctp-dev"],
@@ -48,6 +48,11 @@ const PEERS: [Peer; 10] = [
         name: "rpm",
         packages: &["rpm"],
         is_present: || process::find("rpmbuild").is_some(),
+    },
+    Peer {
+        name: "nginx",
+        packages: &["nginx"],
+        is_present: || process::find("nginx").is_some(),
     },
     Peer {
         name: "coturn",

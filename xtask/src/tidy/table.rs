@@ -146,6 +146,7 @@ pub(super) const ROOMS: &[(&str, &[Row])] = &[
         ("condition", &[]),
         ("congestion", &["machine", "plot"]),
         ("data", &["machine", "plot", "statistics", "timestamp"]),
+        ("ip_path", &[]),
         ("jitter", &["plot", "statistics", "timestamp"]),
         ("send", &["machine", "plot", "statistics", "timestamp"]),
         ("viewers", &["machine", "meter", "plot", "statistics", "timestamp"]),

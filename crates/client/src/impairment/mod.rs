@@ -168,7 +168,7 @@ fn rate(text: &str) -> Option<u64> {
 
 impl Impairment {
     /// Conditions of the simulated link in each direction.
-    fn conditions(&self) -> Conditions {
+    pub fn conditions(&self) -> Conditions {
         let queue = self.queue.unwrap_or(self.delay * 2).max(QUEUE_MIN);
         let mut conditions = match self.rate {
             Some(rate) => Conditions::limited(Bitrate::from_bps(rate), self.delay, queue),
