@@ -198,7 +198,8 @@ mod tests {
 
     #[test]
     fn the_pages_of_the_checkout_have_a_place_for_their_tables() {
-        for page in [&crate::fuzz::PAGE, &crate::mutants::PAGE] {
+        let hls = &crate::bench_peers::hls::PAGE;
+        for page in [&crate::fuzz::PAGE, &crate::mutants::PAGE, hls] {
             let text = fs::read_to_string(page.path("md"));
             let text = text.expect("the page is part of the checkout");
             let table = Table::read(page).expect("what a run wrote");

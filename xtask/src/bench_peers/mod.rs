@@ -12,6 +12,7 @@
 
 mod data;
 mod document;
+pub(crate) mod hls;
 mod media;
 mod moq;
 mod place;
@@ -54,6 +55,8 @@ struct Options {
     data: bool,
     /// Run the comparison of WHIP publishers instead of viewers.
     whip: bool,
+    /// Run the comparison of servers of HLS instead of viewers of WebRTC and RTSP.
+    hls: bool,
     /// Binary of ours to measure; built from the checkout if absent.
     binary: Option<PathBuf>,
 }
@@ -85,6 +88,11 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
         let layout = options.layouts.first().copied().unwrap_or(Layout::Shared);
         let hold = Duration::from_secs(options.hold);
         return Ok(whip::run(&lab, layout, hold)?);
+    }
+    if options.hls {
+        let layout = options.layouts.first().copied().unwrap_or(Layout::Shared);
+        let hold = Duration::from_secs(options.hold);
+        return Ok(hls::run(&lab, layout, hold, options.writes)?);
     }
     let servers = available(&options.servers);
     let mut section = String::new();
@@ -352,6 +360,7 @@ impl Options {
             moq: None,
             data: false,
             whip: false,
+            hls: false,
             binary: None,
         };
         let mut words = arguments.iter();
@@ -365,6 +374,10 @@ impl Options {
             }
             if flag == "--whip" {
                 options.whip = true;
+                continue;
+            }
+            if flag == "--hls" {
+                options.hls = true;
                 continue;
             }
             if flag == "--moq" {
@@ -521,6 +534,12 @@ mod tests {
         assert!(!parse("").expect("no flags").data);
         let options = parse("--data --hold 8s").expect("flags");
         assert_eq!((options.data, options.hold), (true, 8));
+    }
+
+    #[test]
+    fn servers_of_hls_are_compared_by_their_own_flag() {
+        let options = parse("--hls --quick --hold 8s").expect("flags");
+        assert!(options.hls && !options.writes && options.hold == 8);
     }
 
     #[test]

@@ -369,16 +369,7 @@ fn mediamtx(server: Server, lab: &Lab, place: &Placement) -> Result<Serving, Str
     // The program writes certificates into its working directory.
     command.arg(&path).current_dir(&lab.folder);
     let mut running = Running::start(&command, &place.server, &lab.log(server.name(), place))?;
-    running.wait_until(PATIENCE, || rtsp_answers(rtsp, "", ""))?;
-    let mut publisher = Command::new("ffmpeg");
-    publisher.args(["-hide_banner", "-loglevel", "warning", "-nostdin"]);
-    publisher.args(["-re", "-stream_loop", "-1", "-i"]);
-    publisher.arg(lab.media.muxed()?).args(["-c", "copy"]);
-    publisher.args(["-f", "rtsp", "-rtsp_transport", "tcp"]);
-    publisher.arg(format!("rtsp://127.0.0.1:{rtsp}/reference"));
-    let log = lab.log("mediamtx-publisher", place);
-    let publisher = Running::start(&publisher, &place.generator, &log)?;
-    running.wait_until(PATIENCE, || is_described(rtsp, "reference"))?;
+    let publisher = publish_to_mediamtx(lab, place, &mut running, rtsp)?;
     let (url, transport) = match server {
         Server::MediaMtxRtsp => (format!("rtsp://127.0.0.1:{rtsp}/reference"), Some("tcp")),
         _ => (format!("http://127.0.0.1:{http}/reference/whep"), None),
@@ -389,6 +380,25 @@ fn mediamtx(server: Server, lab: &Lab, place: &Placement) -> Result<Serving, Str
         process: running.id(),
         running: vec![publisher, running],
     })
+}
+
+/// Waits until MediaMTX serves at the port `rtsp`, and publishes the stream to it.
+pub(super) fn publish_to_mediamtx(
+    lab: &Lab,
+    place: &Placement,
+    mediamtx: &mut Running,
+    rtsp: u16,
+) -> Result<Running, String> {
+    mediamtx.wait_until(PATIENCE, || rtsp_answers(rtsp, "", ""))?;
+    let mut publisher = Command::new("ffmpeg");
+    publisher.args("-hide_banner -loglevel warning -nostdin -re -stream_loop -1 -i".split(' '));
+    publisher.arg(lab.media.muxed()?).args(["-c", "copy"]);
+    publisher.args(["-f", "rtsp", "-rtsp_transport", "tcp"]);
+    publisher.arg(format!("rtsp://127.0.0.1:{rtsp}/reference"));
+    let log = lab.log("mediamtx-publisher", place);
+    let publisher = Running::start(&publisher, &place.generator, &log)?;
+    mediamtx.wait_until(PATIENCE, || is_described(rtsp, "reference"))?;
+    Ok(publisher)
 }
 
 /// Starts Glassline for WebRTC, or for RTSP over `transport`.
@@ -432,7 +442,7 @@ fn glassline(
 }
 
 /// Whether our API reports the stream as live.
-fn is_live(admin: u16) -> bool {
+pub(super) fn is_live(admin: u16) -> bool {
     let request = "GET /api/v1/streams/reference HTTP/1.1\r\nHost: localhost\r\n\
                    Connection: close\r\n\r\n";
     let state = ask(admin, request).and_then(|answer| {

@@ -11,7 +11,7 @@ use super::recipe::Recipe;
 
 /// Every measurement of `docs/benchmarks` that runs by itself. Cheap ones are first, so that an
 /// interrupted night has many values.
-pub(super) static RECIPES: [Recipe; 43] = [
+pub(super) static RECIPES: [Recipe; 44] = [
     processor::SEAL,
     processor::RECORDS,
     processor::BULK,
@@ -49,6 +49,7 @@ pub(super) static RECIPES: [Recipe; 43] = [
     peers::MEDIAMTX,
     peers::DATA_PEERS,
     peers::WHIP,
+    peers::HLS,
     server::FIRST_FRAME,
     server::PUBLISH,
     attacks::ATTACKS,

@@ -324,3 +324,40 @@ pub(super) const WHIP: Recipe = Recipe {
     )],
     ..BASE
 };
+
+/// A viewer-second of HLS under one load, beside that of nginx with files.
+const fn hls(name: &'static str, ours: &'static str, files: &'static str) -> Value {
+    Value::less(name, ours, "ms").beside("nginx", files)
+}
+
+pub(super) const HLS: Recipe = Recipe {
+    name: "peer-hls",
+    page: "hls",
+    about: "viewers of HLS, beside MediaMTX and nginx with files",
+    work: Work::Peers {
+        arguments: &["--hls", "--quick", "--layouts", "pinned", "--hold", "10s"],
+        reports: &["hls"],
+    },
+    minutes: (5.0, 5.0),
+    needs: &[
+        Need::Quiet,
+        Need::TwoCores,
+        Need::Peer("FFmpeg"),
+        Need::Peer("nginx"),
+        Need::BuiltPeer(BuiltPeer::MediaMtx),
+    ],
+    values: &[
+        hls(
+            "HLS: a viewer-second",
+            "/hls/servers/name=glassline HTTP 200 ms/server_cpu_ms_per_viewer_second",
+            "/hls/servers/name=nginx HTTP 200 ms/server_cpu_ms_per_viewer_second",
+        ),
+        hls(
+            "HLS over TLS: a viewer-second",
+            "/hls/servers/name=glassline HTTPS 200 ms/server_cpu_ms_per_viewer_second",
+            "/hls/servers/name=nginx HTTPS 200 ms/server_cpu_ms_per_viewer_second",
+        ),
+    ],
+    is_crypto: true,
+    ..BASE
+};
