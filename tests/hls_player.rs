@@ -292,36 +292,47 @@ fn ten_minutes_without_a_stall() -> Result<(), Failed> {
     ensure(watched.stalls_ms.is_empty(), "a stall", &found)
 }
 
-/// Has two servers watched in turns, each for [`SPAN`] a turn, in a new browser.
+/// Has a playlist of ours and one of MediaMTX watched in turns, each for [`SPAN`] a turn, in a new browser.
 fn in_turns(
     name: &str,
     base: &str,
-    playlists: [&str; 2],
+    ours: &str,
+    mediamtx: Option<&MediaMtx>,
     clock: &FrameClock,
     browser: impl Fn() -> Result<Browser, String>,
-) -> Result<Watched, String> {
-    let mut all = [Watched::default(), Watched::default()];
+) -> Result<(), String> {
+    let mut playlists = vec![ours];
+    playlists.extend(mediamtx.map(MediaMtx::playlist));
+    let mut all = vec![Watched::default(); playlists.len()];
     for _ in 0..TURNS {
         for (playlist, watched) in playlists.iter().zip(&mut all) {
             watched.add(watch(&browser()?, base, playlist, clock, SPAN)?);
         }
     }
-    let [ours, theirs] = all;
-    println!("Glassline {}\nMediaMTX {}", ours.told(), theirs.told());
-    ours.print(name, Some(&theirs));
-    Ok(ours)
+    for (playlist, watched) in playlists.iter().zip(&all) {
+        println!("{playlist}: {}", watched.told());
+    }
+    all[0].print(name, all.get(1));
+    Ok(())
+}
+
+/// Starts MediaMTX where it is built.
+fn mediamtx(source: &Server, address: &str) -> Option<MediaMtx> {
+    let started = MediaMtx::pulling(&source.rtsp_url("demo"), address);
+    let absent = |reason: String| println!("without MediaMTX: {reason}");
+    started.map_err(absent).ok()
 }
 
 fn loopback_beside_mediamtx() -> Result<(), Failed> {
     let server = Server::demo()?;
     let clock = FrameClock::of(&server)?;
-    let mediamtx = MediaMtx::pulling(&server.rtsp_url("demo"), "127.0.0.1")?;
-    let playlist = server.url("/demo/hls/index.m3u8");
-    let playlists = [playlist.as_str(), mediamtx.playlist()];
+    let mediamtx = mediamtx(&server, "127.0.0.1");
+    let (base, ours) = (server.url(""), server.url("/demo/hls/index.m3u8"));
     in_turns(
         "loopback",
-        &server.url(""),
-        playlists,
+        &base,
+        &ours,
+        mediamtx.as_ref(),
         &clock,
         Browser::start,
     )?;
@@ -366,11 +377,9 @@ fn it_plays_where_packets_are_lost() -> Result<(), Failed> {
 fn loss_beside_mediamtx() -> Result<(), Failed> {
     let far = FarAway::start()?;
     let clock = FrameClock::of(&far.server)?;
-    let mediamtx = MediaMtx::pulling(&far.server.rtsp_url("demo"), HERE)?;
-    let playlist = far.playlist();
-    let playlists = [playlist.as_str(), mediamtx.playlist()];
-    let browser = || browser_of(&far.neighbor);
-    in_turns(LOSSY, &far.base, playlists, &clock, browser)?;
+    let mediamtx = mediamtx(&far.server, HERE);
+    let (ours, browser) = (far.playlist(), || browser_of(&far.neighbor));
+    in_turns(LOSSY, &far.base, &ours, mediamtx.as_ref(), &clock, browser)?;
     println!("{} packets were lost", far.neighbor.lost());
     Ok(())
 }

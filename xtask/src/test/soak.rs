@@ -20,6 +20,9 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     let build = TestBuild::new(install::audio().is_ok())?;
     let built = build.compile()?;
     installing.end()?;
+    if let Err(reason) = install::mediamtx() {
+        println!("figures beside MediaMTX are left out: {reason}");
+    }
     let is_wanted =
         |name: &str| arguments.is_empty() || arguments.iter().any(|it| name.contains(it.as_str()));
     let conditions = Conditions {
