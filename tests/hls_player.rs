@@ -73,8 +73,11 @@ const PAGES: usize = 10;
 /// The shorter test observes little time on a busy machine and a debug build: what it must not miss is a
 /// player that falls back further and further, or stands still again and again.
 const SHORT: Duration = Duration::from_secs(10);
-const SHORT_DELAY_MAX_MS: f64 = 5_000.0;
+const SHORT_DELAY_MAX_MS: f64 = 8_000.0;
 const SHORT_STALLS_MAX: usize = 3;
+
+/// Time for which a server is stopped: more than a player of HLS with low latency holds.
+const STANDING_STILL: Duration = Duration::from_secs(6);
 
 /// When each frame of the built-in stream was due, by the calendar of this machine.
 struct FrameClock {
@@ -156,7 +159,7 @@ impl Watched {
 }
 
 /// Plays a playlist with the settings of our page, and reads the number in every fifth frame. A stall
-/// begins when the player has nothing to show, and ends with the next frame.
+/// begins when the player has nothing to show, and ends with the next frame; nobody sees one of 20 ms.
 fn script(playlist: &str, clock: &FrameClock) -> String {
     let FrameClock {
         epoch_ms,
@@ -182,7 +185,7 @@ fn script(playlist: &str, clock: &FrameClock) -> String {
             const reader = new codes.FrameCodeReader();
             const next = (now, metadata) => {{
                 video.requestVideoFrameCallback(next);
-                if (seen.waits !== null) seen.stalls.push(now - seen.waits);
+                if (seen.waits !== null && now - seen.waits > 20) seen.stalls.push(now - seen.waits);
                 seen.waits = null;
                 seen.frames += 1;
                 if (seen.frames % 5 !== 0) return;
@@ -269,19 +272,12 @@ fn it_plays_near_live() -> Result<(), Failed> {
     let server = Server::demo()?;
     let browser = Browser::start()?;
     near_live(&ours_watched(&browser, &server, SHORT)?)?;
-    // A server that stands still for longer than any player holds is seen as a stall.
-    browser.run("seen.stalls = []")?;
+    // A server that stands still for longer than the player holds is seen as a stall.
     server.signal("-STOP")?;
-    let waits = browser.wait_until(PATIENCE, "return seen.waits !== null");
-    thread::sleep(Duration::from_secs(1));
+    thread::sleep(STANDING_STILL);
     server.signal("-CONT")?;
-    waits?;
-    let longest = browser.wait_until(
-        PATIENCE,
-        "return seen.stalls.length > 0 && Math.max(...seen.stalls)",
-    )?;
-    let is_seen = longest.as_f64() >= Some(900.0);
-    ensure(is_seen, "a stall of a second", &longest)
+    browser.wait_until(PATIENCE, "return Math.max(0, ...seen.stalls) > 1000")?;
+    Ok(())
 }
 
 fn ten_minutes_without_a_stall() -> Result<(), Failed> {
