@@ -66,6 +66,25 @@ impl FragmentEntry {
         self.offset.saturating_add(self.bytes.into())
     }
 
+    /// Returns the position of the entry with which one recorder's `fragments` go on where those of another one
+    /// of the same stream ended, at `end`: a decoder can start with it, and of those that begin at most
+    /// `jitter` before the end it is the one closest to it. `time` says when a fragment begins.
+    pub fn taking_over(
+        fragments: &[Self],
+        end: Duration,
+        jitter: Duration,
+        time: impl Fn(&Self) -> Duration,
+    ) -> Option<usize> {
+        let behind = fragments.partition_point(|it| time(it) < end);
+        let is_sync = |it: &Self| it.starts_with_sync;
+        let before = fragments[..behind].iter().rposition(is_sync);
+        let before = before.filter(|at| time(&fragments[*at]) + jitter >= end);
+        let after = fragments[behind..].iter().position(is_sync);
+        let after = after.map(|it| it + behind);
+        let distance = |at: &usize| time(&fragments[*at]).abs_diff(end);
+        before.into_iter().chain(after).min_by_key(distance)
+    }
+
     /// Returns the wall-clock time at which the fragment ends.
     pub fn wall_clock_end(&self) -> Duration {
         self.wall_clock.saturating_add(self.duration)

@@ -148,9 +148,9 @@ impl SpanBuilder {
             return self.add(file);
         };
         let all = file.fragments();
-        let shown = begun.clock.wall_end();
-        let is_new = |it: &FragmentEntry| it.wall_clock + OVERLAP >= shown && it.starts_with_sync;
-        let Some(first) = all.iter().position(is_new) else {
+        let end = begun.clock.wall_end();
+        let begins = |it: &FragmentEntry| it.wall_clock;
+        let Some(first) = FragmentEntry::taking_over(all, end, OVERLAP, begins) else {
             self.files += 1;
             return Ok(());
         };

@@ -1,7 +1,8 @@
 //! The threads that readings run on.
 //!
 //! Each thread keeps its readings in the order of their next units, sleeps until the first unit is
-//! due, and reads ahead for its readings while none is due.
+//! due, and reads ahead for its readings while none is due. A reading that may wait long has a thread
+//! of its own, which ends with it.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
@@ -16,6 +17,7 @@ use glassline_runtime::{
     Heartbeat, Part, PollingThread, ServedPeer, Serving, Supervisor, Turn, catch,
 };
 
+use super::frame_source::SourceError;
 use super::reading::{Next, Reading};
 
 /// Shortest time to the next unit in which the thread reads ahead for another reading: data in the
@@ -27,8 +29,17 @@ const IDLE: Duration = Duration::from_millis(500);
 
 #[derive(Debug)]
 pub(super) struct Driver {
-    threads: Vec<Arc<DriverThread>>,
+    threads: Mutex<Vec<Arc<DriverThread>>>,
+    /// Starts a thread for each reading; `None` if all readings share those that there are.
+    apart: Option<ThreadOfOne>,
     next_id: AtomicU64,
+}
+
+/// The start of a thread for one reading.
+#[derive(Debug)]
+struct ThreadOfOne {
+    name: String,
+    supervisor: Arc<Supervisor>,
 }
 
 /// One thread, as other threads see it.
@@ -59,52 +70,76 @@ impl Driver {
         threads: usize,
         supervisor: &Arc<Supervisor>,
     ) -> io::Result<Self> {
-        let mut driver = Self {
-            threads: Vec::new(),
+        let threads = (0..threads.max(1)).map(|number| {
+            let thread = Arc::new(DriverThread::default());
+            thread.start(&format!("{name}-{number}"), supervisor, false)?;
+            Ok(thread)
+        });
+        Ok(Self {
+            threads: Mutex::new(threads.collect::<io::Result<_>>()?),
+            apart: None,
             next_id: AtomicU64::new(0),
-        };
-        for number in 0..threads.max(1) {
-            let driver_thread = Arc::new(DriverThread::default());
-            driver.threads.push(Arc::clone(&driver_thread));
-            let name = format!("{name}-{number}");
-            let heartbeat = supervisor.register(Part::Library, &name);
-            let driver_loop = DriverLoop::new(driver_thread, &heartbeat);
-            let supervisor = Arc::clone(supervisor);
-            let thread = thread::Builder::new().name(name);
-            thread.spawn(move || supervisor.run(driver_loop, &heartbeat))?;
-        }
-        Ok(driver)
+        })
     }
 
-    /// Gives `reading` to the thread with the fewest readings.
+    /// Returns a driver that starts a thread for each reading, called after `name`.
+    pub(super) fn apart(name: &str, supervisor: &Arc<Supervisor>) -> Self {
+        let apart = ThreadOfOne {
+            name: name.to_owned(),
+            supervisor: Arc::clone(supervisor),
+        };
+        Self {
+            threads: Mutex::default(),
+            apart: Some(apart),
+            next_id: AtomicU64::new(0),
+        }
+    }
+
+    /// Gives `reading` to a thread of its own, or to the one with the fewest readings. Without a thread, the
+    /// reading fails.
     pub(super) fn add(&self, reading: Reading) -> Handle {
-        let load =
-            |driver_thread: &&Arc<DriverThread>| driver_thread.readings.load(Ordering::Relaxed);
-        let driver_thread = self.threads.iter().min_by_key(load);
-        let driver_thread = Arc::clone(driver_thread.expect("there is at least one thread"));
-        driver_thread.readings.fetch_add(1, Ordering::Relaxed);
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
+        let mut threads = self.lock();
+        let driver_thread = match &self.apart {
+            Some(_) => Arc::default(),
+            None => {
+                let load = |it: &&Arc<DriverThread>| it.readings.load(Ordering::Relaxed);
+                let least = threads.iter().min_by_key(load);
+                Arc::clone(least.expect("there is at least one thread"))
+            }
+        };
+        driver_thread.readings.fetch_add(1, Ordering::Relaxed);
         driver_thread.lock().new.push((id, reading));
         driver_thread.changed.notify_one();
+        if let Some(apart) = &self.apart {
+            threads.retain(|it| it.readings.load(Ordering::Relaxed) > 0);
+            threads.push(Arc::clone(&driver_thread));
+            let name = format!("{}-{id}", apart.name);
+            if let Err(error) = driver_thread.start(&name, &apart.supervisor, true) {
+                driver_thread.fail(&error);
+            }
+        }
         Handle { driver_thread, id }
     }
 
     /// Returns the number of readings.
     pub(super) fn readings(&self) -> usize {
-        let counts = self
-            .threads
-            .iter()
-            .map(|driver_thread| &driver_thread.readings);
+        let threads = self.lock();
+        let counts = threads.iter().map(|it| &it.readings);
         counts.map(|count| count.load(Ordering::Relaxed)).sum()
     }
 
     /// Ends the threads and all their readings. Readings hold the driver, so dropping it is not
     /// enough.
     pub(super) fn close(&self) {
-        for driver_thread in &self.threads {
+        for driver_thread in &*self.lock() {
             driver_thread.lock().closed = true;
             driver_thread.changed.notify_one();
         }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Arc<DriverThread>>> {
+        self.threads.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -128,6 +163,30 @@ impl Wake for Handle {
 }
 
 impl DriverThread {
+    /// Starts the thread; one that `ends_alone` ends when its only reading does.
+    fn start(
+        self: &Arc<Self>,
+        name: &str,
+        supervisor: &Arc<Supervisor>,
+        ends_alone: bool,
+    ) -> io::Result<()> {
+        let heartbeat = supervisor.register(Part::Library, name);
+        let driver_loop = DriverLoop::new(Arc::clone(self), &heartbeat, ends_alone);
+        let supervisor = Arc::clone(supervisor);
+        let thread = thread::Builder::new().name(name.to_owned());
+        thread.spawn(move || supervisor.run(driver_loop, &heartbeat))?;
+        Ok(())
+    }
+
+    /// Ends the readings of a thread that the system did not give.
+    fn fail(&self, error: &io::Error) {
+        for (_, mut reading) in std::mem::take(&mut self.lock().new) {
+            let why = format!("the system has no thread for a playback: {error}");
+            reading.fail(SourceError::Away(why).into());
+        }
+        self.readings.store(0, Ordering::Relaxed);
+    }
+
     /// Returns the new readings, the readings to wake, and whether the thread is to end. Waits
     /// until `until` if there are none.
     fn receive(&self, until: Instant) -> (Vec<(u64, Reading)>, Vec<u64>, bool) {
@@ -152,6 +211,8 @@ impl DriverThread {
 /// One thread's own state.
 struct DriverLoop {
     driver_thread: Arc<DriverThread>,
+    /// Whether the thread ends when it has had a reading, and has none any more.
+    ends_alone: bool,
     /// The reading that is advanced at the moment.
     serving: Serving<u64>,
     /// Identifiers of readings that have a new command or are new.
@@ -173,7 +234,9 @@ struct ScheduledReading {
 impl PollingThread for DriverLoop {
     fn turn(&mut self) -> Turn {
         let (new, woken, closed) = self.driver_thread.receive(self.wake_at());
-        if closed {
+        // Counted from the moment on at which a reading is given to the thread.
+        let is_left = || self.driver_thread.readings.load(Ordering::Relaxed) == 0;
+        if closed || self.ends_alone && new.is_empty() && is_left() {
             return Turn::Ended;
         }
         for (id, reading) in new {
@@ -214,9 +277,10 @@ impl PollingThread for DriverLoop {
 }
 
 impl DriverLoop {
-    fn new(driver_thread: Arc<DriverThread>, heartbeat: &Heartbeat) -> Self {
+    fn new(driver_thread: Arc<DriverThread>, heartbeat: &Heartbeat, ends_alone: bool) -> Self {
         Self {
             driver_thread,
+            ends_alone,
             serving: Serving::new(heartbeat),
             woken: VecDeque::new(),
             readings: HashMap::new(),

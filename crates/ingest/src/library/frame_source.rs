@@ -104,6 +104,9 @@ pub enum SourceError {
     /// Nothing is there to be played; the text says what is missing.
     #[error("{0}")]
     Nothing(String),
+    /// What is played is somewhere else, and does not come from there; the text says from where.
+    #[error("{0}")]
+    Away(String),
     /// The bytes cannot be read, or are damaged.
     #[error("{0}")]
     Broken(#[source] Arc<dyn std::error::Error + Send + Sync>),

@@ -336,7 +336,8 @@ impl Reading {
         Next::Idle
     }
 
-    fn fail(&mut self, failure: Failure) {
+    /// Ends the reading; its users are told why.
+    pub(super) fn fail(&mut self, failure: Failure) {
         tracing::warn!(file = self.file.name(), %failure, "playback of a file stopped");
         self.playback = None;
         self.following = None;

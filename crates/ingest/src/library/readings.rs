@@ -1,4 +1,4 @@
-//! Threads that play, and the places on them.
+//! Threads that play, and the places on them: a few threads for all readings, or one for each.
 
 use std::io;
 use std::sync::Arc;
@@ -34,6 +34,16 @@ impl Readings {
             private: AtomicUsize::new(0),
             private_max: AtomicUsize::new(private_max),
         })
+    }
+
+    /// Returns places for `private_max` readings of one client each, of which every one has a thread of its
+    /// own, called after `name`: what a reading waits for delays no other.
+    pub fn apart(name: &str, private_max: usize, supervisor: &Arc<Supervisor>) -> Self {
+        Self {
+            driver: Driver::apart(name, supervisor),
+            private: AtomicUsize::new(0),
+            private_max: AtomicUsize::new(private_max),
+        }
     }
 
     /// Ends the threads and all their readings.

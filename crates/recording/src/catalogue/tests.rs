@@ -62,7 +62,7 @@ impl Scene {
     fn begin(&self, header: &FileHeader) -> PathBuf {
         let place = FilePlace {
             stream: header.stream.clone(),
-            layer: String::new(),
+            layer: header.layer.clone(),
             start: header.start,
         };
         let path = place.path();
@@ -206,6 +206,41 @@ fn a_mark_is_written_beside_the_files_and_read_again() {
         .marks(&name("cam"), range(129, 200))
         .expect("marks");
     assert_eq!((again.len(), &again[0].label), (1, &mark.label));
+}
+
+#[test]
+fn the_files_next_to_an_instant_are_found_of_one_layer_and_of_all() {
+    let scene = Scene::new();
+    for start in [0, 600, 1200, 400_000] {
+        for layer in ["", "h"] {
+            let header = FileHeader {
+                layer: layer.to_owned(),
+                ..Scene::header("cam", 1, 0, start, Beginning::Length)
+            };
+            scene.closed(&header, 600);
+        }
+    }
+    scene.closed(&Scene::header("other", 1, 0, 650, Beginning::Start), 600);
+    let around = |layer: Option<&str>, second: u64, count| {
+        let files = scene.catalogue.around(&name("cam"), layer, at(second), count);
+        let files = files.expect("an index").into_iter();
+        let start = |it: &RecordedFile| it.start.duration_since(at(0)).expect("later").as_secs();
+        files.map(|it| (start(&it), it.layer)).collect::<Vec<_>>()
+    };
+    let h = "h".to_owned();
+    assert_eq!(
+        around(Some("h"), 700, 1),
+        [(600, h.clone()), (1200, h.clone())]
+    );
+    assert_eq!(
+        around(Some("h"), 600, 1),
+        [(600, h.clone()), (1200, h.clone())],
+        "it begins at that instant"
+    );
+    assert_eq!(around(Some("h"), 300_000, 1)[1], (400_000, h.clone()));
+    assert_eq!(around(Some("h"), 500_000, 1), [(400_000, h)]);
+    assert_eq!(around(None, 700, 8).len(), 8);
+    assert_eq!(around(Some("l"), 700, 8), []);
 }
 
 fn day_folder(mark: &NewMark) -> PathBuf {

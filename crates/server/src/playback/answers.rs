@@ -12,6 +12,9 @@ use super::holdings::Holdings;
 use super::others::{BYTES_MAX, Question, time};
 use super::{NoFootage, Playback};
 
+/// Most files next to an instant that another server is told of, before and after it.
+const FILES_AROUND_MAX: u32 = 64;
+
 impl Question {
     /// Answers of what `catalogue` has. Blocks.
     pub(super) fn answer(
@@ -23,6 +26,15 @@ impl Question {
             Self::Holdings { from_us, to_us } => {
                 let range = range(from_us, to_us);
                 Ok(Holdings::of(catalogue, stream, range)?.to_json().into())
+            }
+            Self::Around {
+                at_us,
+                layer,
+                count,
+            } => {
+                let (at, count) = (time(at_us), count.min(FILES_AROUND_MAX));
+                let files = catalogue.around(stream, layer.as_deref(), at, count)?;
+                Ok(Holdings::of_files(files).to_json().into())
             }
             Self::Stages { from_us, to_us } => {
                 let minutes = catalogue.stage_minutes(stream, range(from_us, to_us))?;
@@ -83,6 +95,7 @@ impl Playback {
         question: Question,
     ) -> Result<Bytes, NoFootage> {
         let answering = self
+            .pools
             .of_others
             .run(move || question.answer(&catalogue, &stream));
         answering.await.map_err(|_| NoFootage::Panicked)?

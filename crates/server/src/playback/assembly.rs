@@ -9,7 +9,8 @@ use bytes::Bytes;
 use glassline_cmaf::ReadAt;
 use glassline_recording::{HeldFile, OpenRecording};
 
-use super::others::DistantFile;
+use super::distant_file::{DistantFile, OpenDistantFile};
+use super::pools::Origin;
 
 /// A recorded file. It is open only while it is read, so that a body of a thousand files takes one descriptor.
 #[derive(Clone, Debug)]
@@ -21,7 +22,7 @@ enum Location {
     /// A file of this server, which is not deleted while somebody reads it.
     Here(HeldFile),
     /// A file of another server.
-    There(DistantFile),
+    There(Arc<DistantFile>),
 }
 
 impl Footage {
@@ -30,7 +31,7 @@ impl Footage {
     }
 
     pub(super) fn there(distant: DistantFile) -> Self {
-        Self(Arc::new(Location::There(distant)))
+        Self(Arc::new(Location::There(Arc::new(distant))))
     }
 
     /// Opens the file.
@@ -40,7 +41,9 @@ impl Footage {
                 let open = held.open();
                 OpenSource::Here(open.map_err(|error| self.named(&error))?)
             }
-            Location::There(distant) => OpenSource::There(distant.clone()),
+            Location::There(distant) => {
+                OpenSource::There(OpenDistantFile::new(Arc::clone(distant)))
+            }
         };
         Ok(OpenFootage {
             footage: self.clone(),
@@ -48,11 +51,19 @@ impl Footage {
         })
     }
 
-    /// Returns whether the bytes come from object storage.
-    fn is_copy(&self) -> bool {
+    /// Notes that a file of another server has grown to so many bytes.
+    pub(super) fn note_size(&self, bytes: u64) {
+        if let Location::There(distant) = &*self.0 {
+            distant.note_size(bytes);
+        }
+    }
+
+    /// Returns where the bytes come from.
+    pub(super) fn origin(&self) -> Origin<'_> {
         match &*self.0 {
-            Location::Here(held) => held.is_copy(),
-            Location::There(_) => false,
+            Location::Here(held) if held.is_copy() => Origin::Storage,
+            Location::Here(_) => Origin::Disk,
+            Location::There(distant) => Origin::Server(&distant.server.name),
         }
     }
 
@@ -80,10 +91,15 @@ pub(crate) struct OpenFootage {
 #[derive(Debug)]
 enum OpenSource {
     Here(OpenRecording),
-    There(DistantFile),
+    There(OpenDistantFile),
 }
 
 impl OpenFootage {
+    /// Returns the file that is open.
+    pub(super) const fn footage(&self) -> &Footage {
+        &self.footage
+    }
+
     /// Fills `buffer` with what stands at `offset`.
     fn read(&self, mut offset: u64, mut buffer: &mut [u8]) -> io::Result<()> {
         while !buffer.is_empty() {
@@ -105,7 +121,7 @@ impl ReadAt for OpenFootage {
     fn byte_count(&self) -> io::Result<u64> {
         match &self.source {
             OpenSource::Here(recording) => recording.byte_count(),
-            OpenSource::There(distant) => Ok(distant.bytes),
+            OpenSource::There(distant) => distant.byte_count(),
         }
     }
 
@@ -175,6 +191,13 @@ pub(crate) struct Assembly {
 }
 
 impl Piece {
+    const fn file(&self) -> Option<&Footage> {
+        match self {
+            Self::Bytes(_) => None,
+            Self::Slice { of, .. } | Self::Fragment { of, .. } => Some(of),
+        }
+    }
+
     const fn length(&self) -> u64 {
         match self {
             Self::Bytes(bytes) => bytes.len() as u64,
@@ -239,12 +262,11 @@ impl Assembly {
         self.pieces.push((end, piece));
     }
 
-    /// Returns whether some of the bytes are read from copies in object storage.
-    pub(super) fn has_copies(&self) -> bool {
-        self.pieces.iter().any(|(_, piece)| match piece {
-            Piece::Bytes(_) => false,
-            Piece::Slice { of, .. } | Piece::Fragment { of, .. } => of.is_copy(),
-        })
+    /// Returns where the bytes at `offset` come from.
+    pub(super) fn origin_at(&self, offset: u64) -> Origin<'_> {
+        let first = self.pieces.partition_point(|(end, _)| *end <= offset);
+        let mut files = self.pieces[first..].iter().filter_map(|(_, it)| it.file());
+        files.next().map_or(Origin::Disk, Footage::origin)
     }
 
     /// Returns the number of bytes.

@@ -6,9 +6,10 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use futures_util::stream;
-use glassline_runtime::{BlockingPool, Counter, FairPlace, SourcePrefix};
+use glassline_runtime::{Counter, FairPlace, SourcePrefix};
 
 use super::assembly::Assembly;
+use super::pools::Pools;
 use super::{NoFootage, Playback};
 
 /// Bytes that are read at once.
@@ -19,7 +20,7 @@ const CHUNK_BYTES: u64 = 256 << 10;
 pub(crate) struct Body {
     assembly: Arc<Assembly>,
     left: Range<u64>,
-    pool: BlockingPool,
+    pools: Arc<Pools>,
     place: FairPlace<SourcePrefix>,
     bytes: Arc<Counter>,
 }
@@ -37,12 +38,8 @@ impl Playback {
     ) -> Result<Body, NoFootage> {
         let place = self.places.admit(&client).ok_or(NoFootage::Crowded)?;
         self.bodies.add(1);
-        let pool = match assembly.has_copies() {
-            true => &self.copies,
-            false => &self.disk,
-        };
         Ok(Body {
-            pool: pool.clone(),
+            pools: Arc::clone(&self.pools),
             assembly: Arc::new(assembly),
             left: part,
             place,
@@ -80,7 +77,8 @@ impl Body {
 
     async fn next(&self) -> io::Result<Bytes> {
         let (assembly, left) = (Arc::clone(&self.assembly), self.left.clone());
-        let reading = self.pool.run(move || assembly.read(&left, CHUNK_BYTES));
+        let pool = self.pools.of(assembly.origin_at(left.start));
+        let reading = pool.run(move || assembly.read(&left, CHUNK_BYTES));
         let read = reading.await.map_err(io::Error::other)??;
         Ok(read.into())
     }

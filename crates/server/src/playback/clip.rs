@@ -47,7 +47,8 @@ impl Playback {
     ) -> Result<Clip, NoFootage> {
         let Listed { items, missing } = self.stretches(&of, wanted.range()).await?;
         let opener = self.opener(&of);
-        let making = self.pool_of(&items).run(move || match form {
+        let pool = self.pool_of(&items);
+        let making = pool.run(move || match form {
             ClipForm::Fragments => {
                 let plan = Plan::of(&opener, &items, &wanted)?;
                 Ok(Clip {

@@ -3,11 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::time::Duration;
 
-use bytes::Bytes;
-use futures_util::future::join_all;
 use glassline_hub::StreamName;
 use glassline_recording::{
     Beginning, Catalogue, CatalogueError, CopyState, Mark, NewMark, RecordedFile, RecordedTrack,
@@ -16,10 +12,8 @@ use glassline_recording::{
 use serde::{Deserialize, Serialize};
 
 use super::others::{OtherServer, Question, micros, time};
+use super::pools::Origin;
 use super::{Listed, NoFootage, Playback, Subject};
-
-/// Longest wait for what another server has.
-const ANSWER_WITHIN: Duration = Duration::from_secs(2);
 
 /// The files and marks of a stream that one server has.
 #[derive(Debug, Default)]
@@ -72,6 +66,15 @@ impl PlacedFile {
     pub(super) fn server(&self) -> Option<&str> {
         self.server.as_ref().map(|it| &*it.name)
     }
+
+    /// Returns where the bytes of the file come from.
+    pub(super) fn origin(&self) -> Origin<'_> {
+        match (&self.server, self.file.copy) {
+            (Some(server), _) => Origin::Server(&server.name),
+            (None, CopyState::Alone) => Origin::Storage,
+            (None, _) => Origin::Disk,
+        }
+    }
 }
 
 impl Holdings {
@@ -87,6 +90,22 @@ impl Holdings {
         })
     }
 
+    pub(super) const fn of_files(files: Vec<RecordedFile>) -> Self {
+        Self {
+            files,
+            marks: Vec::new(),
+        }
+    }
+
+    /// Returns the files as those that `server` has.
+    pub(super) fn into_files(self, server: &OtherServer) -> impl Iterator<Item = PlacedFile> {
+        let files = self.files.into_iter();
+        files.map(|file| PlacedFile {
+            file,
+            server: Some(server.clone()),
+        })
+    }
+
     pub(super) fn to_json(&self) -> Vec<u8> {
         let written = Written {
             files: self.files.iter().map(WrittenFile::of).collect(),
@@ -95,7 +114,7 @@ impl Holdings {
         serde_json::to_vec(&written).expect("plain data")
     }
 
-    fn parse(json: &[u8], stream: &StreamName) -> Result<Self, serde_json::Error> {
+    pub(super) fn parse(json: &[u8], stream: &StreamName) -> Result<Self, serde_json::Error> {
         let written: Written = serde_json::from_slice(json)?;
         Ok(Self {
             files: written
@@ -142,10 +161,11 @@ impl Playback {
     pub(super) async fn find(&self, of: &Subject, range: TimeRange) -> Result<Found, NoFootage> {
         let (catalogue, stream) = (of.catalogue.clone(), of.stream.clone());
         let here = self
+            .pools
             .disk
             .run(move || Holdings::of(&catalogue, &stream, range));
         let question = Question::holdings(range);
-        let there = ask_all(of, &question, |json| Holdings::parse(json, &of.stream));
+        let there = of.ask_others(&question, |json| Holdings::parse(json, &of.stream));
         let (here, (there, missing)) = tokio::join!(here, there);
         let mut found = Found {
             missing,
@@ -173,10 +193,11 @@ impl Playback {
     ) -> Result<Listed<StageMinute>, NoFootage> {
         let (catalogue, stream) = (of.catalogue.clone(), of.stream.clone());
         let here = self
+            .pools
             .disk
             .run(move || catalogue.stage_minutes(&stream, range));
         let question = Question::stages(range);
-        let there = ask_all(of, &question, |json| {
+        let there = of.ask_others(&question, |json| {
             serde_json::from_slice::<Vec<StageMinute>>(json)
         });
         let (here, (there, missing)) = tokio::join!(here, there);
@@ -217,52 +238,10 @@ impl Playback {
         }
         if is_here || others.is_empty() {
             let catalogue = of.catalogue.clone();
-            let marking = self.disk.run(move || catalogue.mark(mark));
+            let marking = self.pools.disk.run(move || catalogue.mark(mark));
             marking.await.map_err(|_| NoFootage::Panicked)??;
         }
         Ok(())
-    }
-}
-
-/// Asks all other servers at the same time, and reads their answers. Those without an answer are missing.
-async fn ask_all<T>(
-    of: &Subject,
-    question: &Question,
-    read: impl Fn(&[u8]) -> Result<T, serde_json::Error>,
-) -> (Vec<(OtherServer, T)>, Missing) {
-    let names = of.others.iter().flat_map(|others| {
-        let names = others.names().into_iter();
-        names.map(move |name| OtherServer {
-            all: Arc::clone(others),
-            name: name.into(),
-        })
-    });
-    let asked = names.map(|server| async move {
-        let answer = server.ask(&of.stream, question).await;
-        (server, answer)
-    });
-    let (mut answers, mut missing) = (Vec::new(), Missing::default());
-    for (server, answer) in join_all(asked).await {
-        let read = answer.and_then(|json| {
-            let read = read(&json);
-            read.map_err(|error| format!("its answer cannot be read: {error}"))
-        });
-        match read {
-            Ok(read) => answers.push((server, read)),
-            Err(why) => missing.0.push(MissingServer {
-                name: server.name.to_string(),
-                why,
-            }),
-        }
-    }
-    (answers, missing)
-}
-
-impl OtherServer {
-    async fn ask(&self, stream: &StreamName, question: &Question) -> Result<Bytes, String> {
-        let asked = self.all.ask(&self.name, stream, question);
-        let asked = tokio::time::timeout(ANSWER_WITHIN, asked).await;
-        asked.unwrap_or_else(|_| Err("no answer within 2 s".to_owned()))
     }
 }
 

@@ -13,36 +13,41 @@
 //! Files are read by threads that may block, a chunk at a time, so that a body of any length takes the
 //! memory of one chunk and of its list of fragments. A reader has a place, of which each address has a
 //! share; a file that somebody reads is not deleted. What waits for a disk cannot be canceled, and keeps its
-//! place on the thread until the disk answers.
+//! place on the thread until the disk answers. Disks, storage and each other server have threads of their own.
 
 mod answers;
 mod assembly;
 mod body;
 mod clip;
+mod distant_file;
 mod growing_files;
 mod holdings;
 mod others;
 mod past;
 mod plan;
+mod pools;
 mod segments;
 mod stretch;
 mod thumbnail;
 pub(crate) mod time_text;
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, SystemTime};
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use glassline_hub::StreamName;
 use glassline_ingest::library::Readings;
-use glassline_recording::{Catalogue, CatalogueError, CopyState, Mark, TimeRange};
+use glassline_recording::{Catalogue, CatalogueError, Mark, TimeRange};
 use glassline_runtime::{
     BlockingPool, ConnectionLimit, Counter, FairPlaces, SourcePrefix, Supervisor,
 };
 use glassline_transcode::NoStill;
 
 use growing_files::{FileOpener, GrowingFiles};
+use holdings::PlacedFile;
+use others::{OtherServer, Others};
+use pools::{Origin, Pools};
 
 use crate::metrics::head;
 use crate::recordings::Recording;
@@ -59,9 +64,6 @@ pub(crate) use segments::{Segment, SegmentContent, SegmentCutter, SegmentPlace};
 pub(crate) use stretch::Stretch;
 pub(crate) use thumbnail::ThumbnailOrder;
 
-/// Reads of files at a time. A disk that hangs must not take the threads of everything else.
-const READS: usize = 16;
-
 /// Bodies that may be read at the same time, and those of one address.
 const BODIES_MAX: usize = 256;
 const BODIES_PER_ADDRESS: usize = 32;
@@ -71,11 +73,9 @@ const BODIES_PER_ADDRESS: usize = 32;
 pub(crate) struct Playback {
     recording: Arc<Recording>,
     supervisor: Arc<Supervisor>,
-    disk: BlockingPool,
-    /// Threads that answer other servers: those above may all wait for other servers.
-    of_others: BlockingPool,
-    /// Reads of copies in object storage, which must not keep readers of the disk waiting.
-    copies: BlockingPool,
+    pools: Arc<Pools>,
+    /// The other servers, once this one is in a cluster.
+    others: OnceLock<Arc<Others>>,
     places: FairPlaces<SourcePrefix>,
     thumbnails: thumbnail::Thumbnails,
     growing: Arc<GrowingFiles>,
@@ -96,6 +96,9 @@ pub(crate) enum NoFootage {
     /// Nothing was recorded then by the servers that answer.
     #[error("nothing was recorded then by the servers that answer; {0}")]
     NothingFound(Missing),
+    /// Another server, or the storage, does not give what it has.
+    #[error("{0}")]
+    Away(String),
     /// Another server did not mark its part of a span.
     #[error("the server '{0}', which has something of the span, did not mark it: {1}")]
     Unmarked(String, String),
@@ -128,7 +131,7 @@ pub(crate) struct Subject {
     /// The recordings that this server has.
     pub(crate) catalogue: Catalogue,
     /// The other servers of the cluster, which are asked, too.
-    pub(crate) others: Option<Arc<dyn OtherServers>>,
+    pub(crate) others: Option<Arc<Others>>,
     pub(crate) stream: StreamName,
     /// Name of the layer; `None` takes the best one.
     pub(crate) layer: Option<String>,
@@ -147,9 +150,8 @@ impl Playback {
         Self {
             recording,
             supervisor: Arc::clone(supervisor),
-            disk: BlockingPool::new(READS),
-            of_others: BlockingPool::new(READS),
-            copies: BlockingPool::new(READS),
+            pools: Arc::default(),
+            others: OnceLock::new(),
             places: FairPlaces::new(BODIES_MAX, BODIES_PER_ADDRESS),
             thumbnails: thumbnail::Thumbnails::default(),
             growing: Arc::default(),
@@ -158,6 +160,26 @@ impl Playback {
             sessions: ConnectionLimit::new(past::SESSIONS_MAX, past::SESSIONS_PER_ADDRESS),
             readings: Mutex::default(),
         }
+    }
+
+    /// Plays what `servers` have recorded, too.
+    pub(crate) fn join(&self, servers: Arc<dyn OtherServers>) {
+        // A server is a member of one cluster, from its start on.
+        let _ = self.others.set(Arc::new(Others::new(servers)));
+    }
+
+    /// Returns the recordings of a stream, of this server and of the others of its cluster; `None` if nothing
+    /// is recorded anywhere that this server knows of.
+    pub(crate) fn subject(&self, stream: StreamName, layer: Option<String>) -> Option<Subject> {
+        let others = self.others.get().cloned();
+        let catalogue = self.recording.catalogue().cloned();
+        Some(Subject {
+            // The other servers may have some.
+            catalogue: catalogue.or_else(|| others.is_some().then(Catalogue::default))?,
+            others,
+            stream,
+            layer,
+        })
     }
 
     /// Returns the stretches of a stream within `range`, the oldest first.
@@ -177,12 +199,11 @@ impl Playback {
     }
 
     /// Returns the threads that may read the files of `stretches`.
-    fn pool_of(&self, stretches: &[Stretch]) -> &BlockingPool {
-        let mut files = stretches.iter().flat_map(|it| &it.files);
-        match files.any(|it| it.file.copy == CopyState::Alone) {
-            true => &self.copies,
-            false => &self.disk,
-        }
+    fn pool_of(&self, stretches: &[Stretch]) -> BlockingPool {
+        let files = stretches.iter().flat_map(|it| &it.files);
+        let mut origins = files.map(PlacedFile::origin);
+        let elsewhere = origins.find(|it| *it != Origin::Disk);
+        self.pools.of(elsewhere.unwrap_or(Origin::Disk))
     }
 
     /// Returns the marks of a stream within `range`.
@@ -206,6 +227,20 @@ impl Playback {
         FileOpener {
             catalogue: of.catalogue.clone(),
             growing: Arc::clone(&self.growing),
+        }
+    }
+}
+
+impl Subject {
+    /// Asks all other servers, and reads their answers. Those without an answer are missing.
+    async fn ask_others<T>(
+        &self,
+        question: &Question,
+        read: impl Fn(&[u8]) -> Result<T, serde_json::Error>,
+    ) -> (Vec<(OtherServer, T)>, Missing) {
+        match &self.others {
+            Some(others) => others.ask_all(&self.stream, question, read).await,
+            None => (Vec::new(), Missing::default()),
         }
     }
 }

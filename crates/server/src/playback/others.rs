@@ -4,24 +4,32 @@
 //! Playback ─ Question ─► OtherServers (http) ─ QUIC ─► Playback::answer, of that server's catalogue alone
 //! ```
 //!
-//! A question is about one stream, and its answer has a bounded size. Bytes of files are asked for as they are
-//! read, so that a clip of several servers is put together like one of several files.
+//! A question is about one stream, and its answer has a bounded size. A server that did not answer in time is
+//! not asked again for a few seconds, so that whoever plays what others have waits for it once.
 
+use std::collections::HashMap;
 use std::fmt;
-use std::io;
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
-use futures_util::future::BoxFuture;
-use glassline_cmaf::{FragmentEntry, read_index};
+use futures_util::future::{BoxFuture, join_all};
 use glassline_hub::StreamName;
 use glassline_recording::{NewMark, TimeRange};
 use serde::{Deserialize, Serialize};
+use tokio::runtime::Handle;
+
+use super::holdings::{Missing, MissingServer};
+
+/// Longest wait for what another server has.
+const ANSWER_WITHIN: Duration = Duration::from_secs(2);
 
 /// Longest wait for an answer while a file of another server is read.
 const READ_WITHIN: Duration = Duration::from_secs(5);
+
+/// Time for which a server that did not answer in time is not asked again.
+const SILENCE: Duration = Duration::from_secs(5);
 
 /// Most bytes of a file that are asked for at once.
 pub(super) const BYTES_MAX: u32 = 1 << 20;
@@ -46,6 +54,13 @@ pub(crate) trait OtherServers: fmt::Debug + Send + Sync {
 pub(crate) enum Question {
     /// Which files and marks are within a range?
     Holdings { from_us: u64, to_us: u64 },
+    /// Which files are next to an instant: so many that begin at or before it, and so many after it, of a
+    /// layer or of all?
+    Around {
+        at_us: u64,
+        layer: Option<String>,
+        count: u32,
+    },
     /// Which fragments has a file? A file that is gone has an empty answer.
     Fragments { file: PathBuf },
     /// Which bytes has a file there?
@@ -88,61 +103,124 @@ impl Question {
             for_ever: mark.is_for_ever,
         }
     }
+
+    /// Returns whether the answer is a part of a file, not of an index.
+    const fn reads_file(&self) -> bool {
+        matches!(self, Self::Fragments { .. } | Self::Bytes { .. })
+    }
+}
+
+/// The other servers of the cluster, with those that are silent.
+#[derive(Debug)]
+pub(crate) struct Others {
+    servers: Arc<dyn OtherServers>,
+    /// Threads that may wait ask on this runtime.
+    runtime: Handle,
+    /// For each server that did not answer in time the instant from which it is asked again: about its
+    /// index, and for bytes of its files.
+    silent: Mutex<HashMap<(String, bool), Instant>>,
+}
+
+impl Others {
+    /// Creates the way to `servers`. Needs the runtime that has the connections.
+    pub(crate) fn new(servers: Arc<dyn OtherServers>) -> Self {
+        Self {
+            servers,
+            runtime: Handle::current(),
+            silent: Mutex::default(),
+        }
+    }
+
+    /// Asks all servers at the same time, and reads their answers. Those without an answer are missing.
+    pub(super) async fn ask_all<T>(
+        self: &Arc<Self>,
+        stream: &StreamName,
+        question: &Question,
+        read: impl Fn(&[u8]) -> Result<T, serde_json::Error>,
+    ) -> (Vec<(OtherServer, T)>, Missing) {
+        let servers = self.servers.names().into_iter().map(|name| OtherServer {
+            others: Arc::clone(self),
+            name: name.into(),
+        });
+        let asked = servers.map(|server| async move {
+            let answer = server.ask(stream, question).await;
+            (server, answer)
+        });
+        let (mut answers, mut missing) = (Vec::new(), Missing::default());
+        for (server, answer) in join_all(asked).await {
+            let read = answer.and_then(|json| {
+                let read = read(&json);
+                read.map_err(|error| format!("its answer cannot be read: {error}"))
+            });
+            match read {
+                Ok(read) => answers.push((server, read)),
+                Err(why) => missing.0.push(MissingServer {
+                    name: server.name.to_string(),
+                    why,
+                }),
+            }
+        }
+        (answers, missing)
+    }
+
+    /// Returns the runtime on which threads that may wait ask.
+    pub(super) const fn runtime(&self) -> &Handle {
+        &self.runtime
+    }
+
+    /// Returns whether a server did not answer in time a moment ago.
+    fn is_silent(&self, key: &(String, bool)) -> bool {
+        let mut silent = self.silent.lock().unwrap_or_else(PoisonError::into_inner);
+        silent.retain(|_, until| Instant::now() < *until);
+        silent.contains_key(key)
+    }
+
+    fn note_silent(&self, key: (String, bool)) {
+        let mut silent = self.silent.lock().unwrap_or_else(PoisonError::into_inner);
+        silent.insert(key, Instant::now() + SILENCE);
+    }
 }
 
 /// Another server of the cluster that has recordings of a stream.
 #[derive(Clone, Debug)]
 pub(super) struct OtherServer {
-    pub(super) all: Arc<dyn OtherServers>,
+    others: Arc<Others>,
     pub(super) name: Arc<str>,
 }
 
-/// A file of another server.
-#[derive(Clone, Debug)]
-pub(super) struct DistantFile {
-    pub(super) server: OtherServer,
-    pub(super) stream: StreamName,
-    pub(super) path: PathBuf,
-    /// Size of the file, as that server said.
-    pub(super) bytes: u64,
-}
-
-impl DistantFile {
-    /// Returns the fragments of the file; `None` if it is gone. Blocks.
-    pub(super) fn fragments(&self) -> io::Result<Option<Vec<FragmentEntry>>> {
-        let file = self.path.clone();
-        let answer = self.ask(&Question::Fragments { file })?;
-        if answer.is_empty() {
-            return Ok(None);
+impl OtherServer {
+    /// Asks the server about a stream. Fails with the reason as people read it, without the server's name.
+    pub(super) async fn ask(
+        &self,
+        stream: &StreamName,
+        question: &Question,
+    ) -> Result<Bytes, String> {
+        let reads_file = question.reads_file();
+        let key = (self.name.to_string(), reads_file);
+        if self.others.is_silent(&key) {
+            let seconds = SILENCE.as_secs();
+            return Err(format!(
+                "no answer a moment ago; it is asked again {seconds} s after that"
+            ));
         }
-        let index = read_index(&answer);
-        let damaged = || io::Error::other("its list of fragments is damaged");
-        index.ok_or_else(damaged).map(Some)
+        let within = if reads_file { READ_WITHIN } else { ANSWER_WITHIN };
+        let asked = self.others.servers.ask(&self.name, stream, question);
+        let answer = tokio::time::timeout(within, asked).await;
+        answer.unwrap_or_else(|_| {
+            self.others.note_silent(key);
+            Err(format!("no answer within {} s", within.as_secs()))
+        })
     }
 
-    /// Reads bytes at `offset`, as many as `buffer` has room for, or fewer. Blocks.
-    pub(super) fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
-        let wanted = u32::try_from(buffer.len()).unwrap_or(BYTES_MAX);
-        let answer = self.ask(&Question::Bytes {
-            file: self.path.clone(),
-            offset,
-            bytes: wanted.min(BYTES_MAX),
-        })?;
-        let count = answer.len().min(buffer.len());
-        buffer[..count].copy_from_slice(&answer[..count]);
-        Ok(count)
-    }
-
-    fn ask(&self, question: &Question) -> io::Result<Bytes> {
-        let OtherServer { all, name } = &self.server;
-        let asked = async {
-            let asked = all.ask(name, &self.stream, question);
-            tokio::time::timeout(READ_WITHIN, asked).await
-        };
-        // The threads that read disks wait for other servers, too.
-        let answer = tokio::runtime::Handle::current().block_on(asked);
-        let answer = answer.unwrap_or_else(|_| Err("no answer within 5 s".to_owned()));
-        answer.map_err(|why| io::Error::other(format!("the server '{name}': {why}")))
+    /// Asks the server like [`Self::ask`], on a thread that may wait. The error names the server.
+    pub(super) fn ask_and_wait(
+        &self,
+        stream: &StreamName,
+        question: &Question,
+    ) -> std::io::Result<Bytes> {
+        let answer = self.others.runtime.block_on(self.ask(stream, question));
+        let name = &self.name;
+        answer.map_err(|why| std::io::Error::other(format!("the server '{name}': {why}")))
     }
 }
 

@@ -14,9 +14,9 @@ use glassline_recording::{CopyState, TimeRange};
 
 use super::NoFootage;
 use super::assembly::{Assembly, Footage, OpenFootage, Piece, Shift};
+use super::distant_file::DistantFile;
 use super::growing_files::FileOpener;
 use super::holdings::PlacedFile;
-use super::others::DistantFile;
 use super::stretch::Stretch;
 
 /// Largest jump between two fragments that is no gap.
@@ -97,13 +97,11 @@ impl OpenedFile {
                 (footage, opened)
             }
             Some(server) => {
-                let distant = DistantFile {
-                    server: server.clone(),
-                    stream: file.stream.clone(),
-                    path: file.path.clone(),
-                    bytes: file.bytes,
-                };
-                let fragments = distant.fragments().map_err(|error| unreadable(&error))?;
+                let (server, stream) = (server.clone(), file.stream.clone());
+                let distant = DistantFile::new(server, stream, file.path.clone(), file.bytes);
+                let fragments = distant
+                    .fragments()
+                    .map_err(|error| NoFootage::Away(error.to_string()))?;
                 let Some(fragments) = fragments else {
                     return Ok(None);
                 };
@@ -151,8 +149,9 @@ impl OpenedFile {
         fragments: &'a [FragmentEntry],
         end: SystemTime,
     ) -> &'a [FragmentEntry] {
-        let is_new = |it: &FragmentEntry| self.time_of(it) + JITTER >= end && it.starts_with_sync;
-        let first = fragments.iter().position(is_new);
+        let since_1970 = |at: SystemTime| at.duration_since(UNIX_EPOCH).unwrap_or_default();
+        let begins = |it: &FragmentEntry| since_1970(self.time_of(it));
+        let first = FragmentEntry::taking_over(fragments, since_1970(end), JITTER, begins);
         &fragments[first.unwrap_or(fragments.len())..]
     }
 }

@@ -8,7 +8,7 @@ use super::holdings::PlacedFile;
 
 /// Largest difference between the end of a file and the beginning of the next one that is no gap: the times
 /// of files come from the arrival of frames, which jitters.
-const JITTER: Duration = Duration::from_millis(500);
+pub(super) const JITTER: Duration = Duration::from_millis(500);
 
 /// A stretch of a stream.
 #[derive(Clone, Debug)]

@@ -65,6 +65,10 @@ fn refused(failure: &Failure) -> Answer {
             refusal: Refusal::InvalidRange,
             why: why.clone(),
         },
+        Failure::Source(SourceError::Away(why)) => Answer::Explained {
+            refusal: Refusal::Unavailable { retry_after: None },
+            why: why.clone(),
+        },
         _ => Answer::Refused(Refusal::Internal),
     }
 }

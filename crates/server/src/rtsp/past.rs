@@ -198,7 +198,13 @@ fn no_footage(error: &NoFootage, stream: &str) -> Answer {
         NoFootage::Nothing => {
             return refused(&format!("nothing of '{stream}' is recorded from then on"));
         }
+        NoFootage::NothingFound(missing) => {
+            return refused(&format!(
+                "nothing of '{stream}' is recorded from then on by the servers that answer; {missing}"
+            ));
+        }
         NoFootage::Crowded => Refusal::NotEnoughBandwidth,
+        NoFootage::Away(_) => Refusal::Unavailable { retry_after: None },
         _ => {
             tracing::warn!(%error, stream, "recordings cannot be played over RTSP");
             Refusal::Internal

@@ -178,6 +178,9 @@ impl Services {
         let recording = Recording::start(config, hub, foundation.clock, supervisor);
         let recording = Arc::new(recording);
         let playback = Arc::new(Playback::new(Arc::clone(&recording), supervisor));
+        if let Some(member) = streams.directory().as_ref().and_then(|it| it.member()) {
+            playback.join(http::playback::others(member));
+        }
         let of_rtsp = rtsp_services(foundation, access, streams, &playback);
         let rtsp = parts::start_rtsp(config, allowed, listeners, of_rtsp)?;
         let quic = start_quic(config, foundation, access, streams)?;

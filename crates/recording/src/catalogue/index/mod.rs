@@ -10,7 +10,7 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use glassline_hub::StreamName;
 use rusqlite::{Connection, ErrorCode, OpenFlags, Row, params};
@@ -277,6 +277,27 @@ impl FolderIndex {
                 .into_iter()
                 .filter(|it| range.touches(it.start, it.duration)),
         );
+        Ok(())
+    }
+
+    /// Appends the files of a stream next to `at`: the last `count` that begin at or before it, and the first
+    /// `count` that begin after it; of one layer, or of all.
+    pub(crate) fn around(
+        &self,
+        stream: &StreamName,
+        layer: Option<&str>,
+        at: SystemTime,
+        count: u32,
+        out: &mut Vec<RecordedFile>,
+    ) -> Result<(), CatalogueError> {
+        let at = utc::micros(at);
+        for side in [
+            "start_us <= ?2 AND (?3 IS NULL OR layer = ?3) ORDER BY start_us DESC LIMIT ?4",
+            "start_us > ?2 AND (?3 IS NULL OR layer = ?3) ORDER BY start_us LIMIT ?4",
+        ] {
+            let condition = format!("stream = ?1 AND {side}");
+            out.extend(self.select(&condition, params![stream.as_str(), at, layer, count])?);
+        }
         Ok(())
     }
 

@@ -41,6 +41,8 @@ use crate::playback::time_text::{duration, rfc3339, time};
 use crate::playback::{NoFootage, Playback, Subject, Wanted};
 use crate::recordings::Recording;
 
+pub(crate) use servers::others;
+
 /// Longest part that is given at once.
 const PART_MAX: Duration = Duration::from_secs(24 * 3600);
 
@@ -122,20 +124,8 @@ pub(crate) fn subject(
     path: Option<&str>,
     layer: Option<String>,
 ) -> Result<Subject, Problem> {
-    let stream = stream_name(path)?;
-    let others = servers::others(app);
-    let catalogue = match (catalogue(app), &others) {
-        (Some(catalogue), _) => catalogue,
-        // The other servers may have some.
-        (None, Some(_)) => Catalogue::default(),
-        (None, None) => return Err(no_recordings()),
-    };
-    Ok(Subject {
-        catalogue,
-        others,
-        stream,
-        layer,
-    })
+    let of = playback(app)?.subject(stream_name(path)?, layer);
+    of.ok_or_else(no_recordings)
 }
 
 fn stream_name(path: Option<&str>) -> Result<StreamName, Problem> {
@@ -230,7 +220,10 @@ impl From<NoFootage> for Problem {
                 Self::new(StatusCode::CONFLICT, "Not recorded here", detail)
             }
             NoFootage::Unmarked(..) => Self::try_later("Not marked", detail),
-            NoFootage::Catalogue(_) | NoFootage::Unreadable(_) | NoFootage::Panicked => {
+            NoFootage::Catalogue(_)
+            | NoFootage::Unreadable(_)
+            | NoFootage::Away(_)
+            | NoFootage::Panicked => {
                 tracing::warn!(error = %detail, "a recording cannot be played");
                 Self::try_later("Recording unreadable", detail)
             }

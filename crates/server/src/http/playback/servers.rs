@@ -21,7 +21,6 @@ use serde::Deserialize;
 use super::super::distant_session::exchange;
 use super::super::extract::{JsonBody, Query};
 use super::super::problem::Problem;
-use super::super::redirect::member;
 use super::{catalogue, playback, stream_name};
 use crate::app::App;
 use crate::cluster::Member;
@@ -37,10 +36,9 @@ const MISSING: HeaderName = HeaderName::from_static("glassline-missing");
 #[derive(Debug)]
 struct ClusterServers(Arc<Member>);
 
-/// Returns the other servers of the cluster; `None` outside a cluster.
-pub(super) fn others(app: &App) -> Option<Arc<dyn OtherServers>> {
-    let member = Arc::clone(member(app)?);
-    Some(Arc::new(ClusterServers(member)))
+/// Returns the other servers of the cluster that this one is a `member` of, with what they have recorded.
+pub(crate) fn others(member: &Arc<Member>) -> Arc<dyn OtherServers> {
+    Arc::new(ClusterServers(Arc::clone(member)))
 }
 
 impl OtherServers for ClusterServers {

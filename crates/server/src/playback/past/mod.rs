@@ -23,6 +23,8 @@ use glassline_media::{MediaTime, Track};
 use glassline_runtime::{ConnectionPermit, calendar};
 
 use super::growing_files::FileOpener;
+use super::holdings::PlacedFile;
+use super::pools::Origin;
 use super::{NoFootage, Playback, Subject};
 use files::PastFiles;
 use frames::PastFrames;
@@ -31,9 +33,6 @@ use opened::{OpenedPast, instant, position};
 /// Sessions that may play the past at the same time, and those of one address. Each has a file open.
 pub(super) const SESSIONS_MAX: usize = 256;
 pub(super) const SESSIONS_PER_ADDRESS: usize = 32;
-
-/// Threads that read the past. One continues while the other waits for its disk.
-const THREADS: usize = 2;
 
 /// The recordings of a stream, to be played with certain tracks. Positions are times since 1970.
 #[derive(Clone, Debug)]
@@ -69,29 +68,68 @@ impl Past {
     pub(crate) const fn stream(&self) -> &StreamName {
         &self.of.stream
     }
+}
 
-    /// Finds what is recorded from `at` on. Blocks.
-    fn find(of: Subject, at: SystemTime) -> Result<PastFrom, NoFootage> {
-        let mut files = PastFiles::new(of.clone());
-        let opener = FileOpener::of(&of.catalogue);
+/// A search for the first file of the past that can be played.
+struct Search {
+    of: Subject,
+    files: PastFiles,
+    /// The file that is tried next.
+    next: Option<PlacedFile>,
+    /// End of what is recorded.
+    until: SystemTime,
+}
+
+impl Search {
+    /// Looks into the indexes for what is recorded from `at` on, up to `newest` where that is known. Blocks.
+    fn begin(
+        of: Subject,
+        mut files: PastFiles,
+        newest: Option<PlacedFile>,
+        at: SystemTime,
+    ) -> Result<Self, NoFootage> {
         let before = files.at_or_before(at)?;
-        let has = |it: &glassline_recording::RecordedFile| it.end() > at || !it.is_closed;
-        let mut next = match before.filter(has) {
+        let has = |it: &PlacedFile| it.file.end() > at || !it.file.is_closed;
+        let next = match before.filter(has) {
             None => files.after(at)?,
             found => found,
         };
-        let newest = files.at_or_before(calendar::now())?;
-        let until = newest.map_or(at, |it| it.end());
-        while let Some(known) = next {
-            let start = known.start;
-            if let Some(mut opened) = OpenedPast::open(&opener, known, &[])? {
-                let tracks = opened.described()?;
-                let past = Self { of, tracks };
-                return Ok(PastFrom { past, at, until });
+        let until = newest.map_or(at, |it| it.file.end());
+        Ok(Self {
+            of,
+            files,
+            next,
+            until,
+        })
+    }
+
+    /// Opens the first file that can be opened. Blocks.
+    fn open(mut self, at: SystemTime) -> Result<PastFrom, NoFootage> {
+        let opener = FileOpener::of(&self.of.catalogue);
+        let mut trouble = NoFootage::Nothing;
+        while let Some(placed) = self.next {
+            let start = placed.file.start;
+            match OpenedPast::open(&opener, placed, &[]) {
+                Ok(Some(mut opened)) => {
+                    let tracks = opened.described()?;
+                    let past = Past {
+                        of: self.of,
+                        tracks,
+                    };
+                    return Ok(PastFrom {
+                        past,
+                        at,
+                        until: self.until,
+                    });
+                }
+                Ok(None) => {}
+                // Another server may have more of that time.
+                Err(error @ NoFootage::Away(_)) => trouble = error,
+                Err(error) => return Err(error),
             }
-            next = files.after(start)?;
+            self.next = self.files.after(start)?;
         }
-        Err(NoFootage::Nothing)
+        Err(trouble.without(&self.files.missing()))
     }
 }
 
@@ -126,24 +164,24 @@ impl Playable for Past {
 }
 
 impl Playback {
-    /// Returns the recordings of a stream; `None` if this server keeps none.
-    pub(crate) fn subject(&self, stream: StreamName, layer: Option<String>) -> Option<Subject> {
-        let catalogue = self.recording.catalogue()?.clone();
-        Some(Subject {
-            catalogue,
-            others: None,
-            stream,
-            layer,
-        })
-    }
-
     /// Finds what is recorded of a stream from `at` on.
     ///
     /// # Errors
     /// Returns [`NoFootage`] if there is nothing, or if the index fails.
     pub(crate) async fn past(&self, of: Subject, at: SystemTime) -> Result<PastFrom, NoFootage> {
-        let finding = self.disk.run(move || Past::find(of, at));
-        finding.await.map_err(|_| NoFootage::Panicked)?
+        let now = calendar::now();
+        let mut files = PastFiles::new(of.clone());
+        let mut newest = PastFiles::new(of.clone());
+        tokio::join!(files.ask_ahead(at), newest.ask_ahead(now));
+        let looking = self.pools.disk.run(move || {
+            let newest = newest.at_or_before(now)?;
+            Search::begin(of, files, newest, at)
+        });
+        let search = looking.await.map_err(|_| NoFootage::Panicked)??;
+        let origin = search.next.as_ref().map(PlacedFile::origin);
+        let pool = self.pools.of(origin.unwrap_or(Origin::Disk));
+        let opening = pool.run(move || search.open(at));
+        opening.await.map_err(|_| NoFootage::Panicked)?
     }
 
     /// Opens a reading of the past for a session of `client`. The reading waits for a command to play.
@@ -153,24 +191,22 @@ impl Playback {
     pub(crate) fn open_past(&self, past: Past, client: IpAddr) -> Result<PastReading, NoFootage> {
         let place = self.sessions.admit(client);
         let place = place.map_err(|_| NoFootage::Crowded)?;
-        let readings = self.readings()?;
+        let readings = self.readings();
         let reading = readings.open(Arc::new(past));
-        let reading = reading.map_err(|_| NoFootage::Crowded)?;
+        let reading = reading.map_err(|error| NoFootage::Unreadable(error.to_string()))?;
         Ok(PastReading { reading, place })
     }
 
-    /// Returns the threads that play the past, which are started when somebody first asks for it.
-    fn readings(&self) -> Result<Arc<Readings>, NoFootage> {
+    /// Returns the places on threads that play the past: one each, since it may wait for a disk, another
+    /// server or a storage.
+    fn readings(&self) -> Arc<Readings> {
         let readings = self.readings.lock();
         let mut readings = readings.unwrap_or_else(PoisonError::into_inner);
         if let Some(running) = &*readings {
-            return Ok(Arc::clone(running));
+            return Arc::clone(running);
         }
-        let started = Readings::start("past", THREADS, SESSIONS_MAX, &self.supervisor);
-        let started = started.map_err(|error| {
-            NoFootage::Unreadable(format!("the system has no thread for playback: {error}"))
-        })?;
-        Ok(Arc::clone(readings.insert(Arc::new(started))))
+        let started = Readings::apart("past", SESSIONS_MAX, &self.supervisor);
+        Arc::clone(readings.insert(Arc::new(started)))
     }
 
     /// Ends all readings of the past.

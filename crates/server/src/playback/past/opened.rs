@@ -4,18 +4,18 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use glassline_cmaf::{FragmentEntry, FrameReader, ReadError};
 use glassline_media::{Kind, MediaTime, Track, TrackIndex};
-use glassline_recording::RecordedFile;
 
 use super::super::NoFootage;
 use super::super::assembly::OpenFootage;
 use super::super::growing_files::FileOpener;
 use super::super::holdings::PlacedFile;
 use super::super::plan::{OpenedFile, time_of};
+use super::super::stretch::JITTER;
 
 /// A recorded file with the frames that are read from it.
 #[derive(Debug)]
 pub(super) struct OpenedPast {
-    pub(super) known: RecordedFile,
+    pub(super) placed: PlacedFile,
     pub(super) reader: FrameReader<OpenFootage>,
     /// For each track of the file the index of the track that it continues; `None` for one that is not
     /// played.
@@ -27,18 +27,14 @@ impl OpenedPast {
     /// nothing yet.
     pub(super) fn open(
         opener: &FileOpener,
-        known: RecordedFile,
+        placed: PlacedFile,
         tracks: &[Track],
     ) -> Result<Option<Self>, NoFootage> {
-        let placed = PlacedFile {
-            file: known.clone(),
-            server: None,
-        };
         let Some(opened) = OpenedFile::open(opener, &placed)? else {
             return Ok(None);
         };
-        let reader = FrameReader::new(opened.file, &known.path);
-        let reader = reader.map_err(|error| unreadable(&known, &error))?;
+        let reader = FrameReader::new(opened.file, &placed.file.path);
+        let reader = reader.map_err(|error| unreadable(&placed, &error))?;
         let indices = reader.tracks().map(|track| {
             let mut wanted = TrackIndex::enumerate(tracks);
             let found = wanted.find(|(_, it)| it.has_form_of(track));
@@ -47,8 +43,25 @@ impl OpenedPast {
         Ok(Some(Self {
             indices: indices.collect(),
             reader,
-            known,
+            placed,
         }))
+    }
+
+    /// Returns whether this is the file at the place of `other`.
+    pub(super) fn is(&self, other: &PlacedFile) -> bool {
+        let placed = &self.placed;
+        placed.file.path == other.file.path && placed.server() == other.server()
+    }
+
+    /// Looks for fragments that were written since the file was opened, of which the index says now what
+    /// `news` has. Returns whether there are any. A failure shows when the frames are read.
+    pub(super) fn refresh(&mut self, news: Option<&PlacedFile>) -> bool {
+        if let Some(news) = news {
+            let footage = self.reader.file().source().footage();
+            footage.note_size(news.file.bytes);
+            self.placed.file.is_closed = news.file.is_closed;
+        }
+        self.reader.refresh().is_ok_and(|new| new > 0)
     }
 
     /// Returns the tracks of the file as its first frames describe them.
@@ -59,7 +72,7 @@ impl OpenedPast {
         let mut unseen: Vec<bool> = self.reader.tracks().map(|_| true).collect();
         for _ in 0..FRAMES_MAX {
             let read = self.reader.next_frame();
-            let Some(frame) = read.map_err(|error| unreadable(&self.known, &error))? else {
+            let Some(frame) = read.map_err(|error| unreadable(&self.placed, &error))? else {
                 break;
             };
             unseen[frame.track.get()] = false;
@@ -83,7 +96,7 @@ impl OpenedPast {
 
     /// Returns the time of the first frame of a fragment, since 1970.
     pub(super) fn position(&self, entry: &FragmentEntry) -> MediaTime {
-        position(time_of(self.reader.file(), self.known.start, entry))
+        position(time_of(self.reader.file(), self.placed.file.start, entry))
     }
 
     /// Returns the place of the last fragment at or before `at` that a decoder can start with.
@@ -98,6 +111,15 @@ impl OpenedPast {
         self.fragments().iter().position(fits)
     }
 
+    /// Returns the place of the fragment with which the file goes on where another recorder's ended, at `end`:
+    /// a decoder can start with it, and of those that begin about then or later it is the one closest to the
+    /// end.
+    pub(super) fn takes_over_at(&self, end: MediaTime) -> Option<usize> {
+        let since_1970 = end.saturating_since(MediaTime::ZERO);
+        let time = |it: &FragmentEntry| self.position(it).saturating_since(MediaTime::ZERO);
+        FragmentEntry::taking_over(self.fragments(), since_1970, JITTER, time)
+    }
+
     pub(super) fn position_at(&self, place: usize) -> Option<MediaTime> {
         self.fragments().get(place).map(|it| self.position(it))
     }
@@ -108,12 +130,19 @@ impl OpenedPast {
             .fragments()
             .last()
             .map(|it| self.position(it) + it.duration);
-        position(self.known.start) <= from && end.is_some_and(|end| to <= end)
+        position(self.placed.file.start) <= from && end.is_some_and(|end| to <= end)
     }
 }
 
-fn unreadable(known: &RecordedFile, error: &ReadError) -> NoFootage {
-    NoFootage::Unreadable(format!("{}: {error}", known.path.display()))
+/// Returns the reason why a file gives no frames.
+pub(super) fn unreadable(placed: &PlacedFile, error: &ReadError) -> NoFootage {
+    match error {
+        // The text names the server.
+        ReadError::Io { error, .. } if placed.server.is_some() => {
+            NoFootage::Away(error.to_string())
+        }
+        _ => NoFootage::Unreadable(format!("{}: {error}", placed.file.path.display())),
+    }
 }
 
 /// Returns an instant as a position, which counts from 1970.

@@ -478,4 +478,4 @@ async fn segments_are_all_that_was_recorded_and_play_behind_their_initialization
     }
 }
 
-mod of_servers;
+pub(in crate::playback) mod of_servers;

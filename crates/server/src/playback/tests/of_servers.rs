@@ -5,17 +5,48 @@ use super::*;
 impl Recorded {
     /// Returns the stream of this server and of another one, which has `other` or does not answer.
     fn beside(&self, other: Option<&Self>) -> Subject {
-        let other = SecondServer(other.map(|it| it.catalogue.clone()));
+        let mood = if other.is_some() { Mood::Answers } else { Mood::Refuses };
+        self.with(&SecondServer::new(other, mood))
+    }
+
+    /// Returns the stream of this server and of `other`.
+    pub(in crate::playback) fn with(&self, other: &Arc<SecondServer>) -> Subject {
+        let other: Arc<dyn OtherServers> = Arc::clone(other) as _;
         Subject {
-            others: Some(Arc::new(other)),
+            others: Some(Arc::new(Others::new(other))),
             ..self.subject()
         }
     }
 }
 
-/// A second server of a cluster, with what it has; `None` for one that does not answer.
+/// How a server of a test takes questions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::playback) enum Mood {
+    Answers,
+    /// Refuses at once.
+    Refuses,
+    /// Never answers.
+    Hangs,
+}
+
+/// A second server of a cluster, with what it has.
 #[derive(Debug)]
-struct SecondServer(Option<Catalogue>);
+pub(in crate::playback) struct SecondServer {
+    catalogue: Option<Catalogue>,
+    pub(in crate::playback) mood: Mutex<Mood>,
+    /// Questions so far.
+    pub(in crate::playback) asked: AtomicUsize,
+}
+
+impl SecondServer {
+    pub(in crate::playback) fn new(of: Option<&Recorded>, mood: Mood) -> Arc<Self> {
+        Arc::new(Self {
+            catalogue: of.map(|it| it.catalogue.clone()),
+            mood: Mutex::new(mood),
+            asked: AtomicUsize::new(0),
+        })
+    }
+}
 
 impl OtherServers for SecondServer {
     fn names(&self) -> Vec<String> {
@@ -28,11 +59,15 @@ impl OtherServers for SecondServer {
         stream: &'a StreamName,
         question: &'a Question,
     ) -> BoxFuture<'a, Result<bytes::Bytes, String>> {
-        let answer = self.0.as_ref().ok_or_else(|| "no answer".to_owned());
-        let answer = answer.and_then(|catalogue| {
-            let answer = question.clone().answer(catalogue, stream);
-            answer.map_err(|error| error.to_string())
-        });
+        self.asked.fetch_add(1, Ordering::Relaxed);
+        let answer = match (*self.mood.lock().expect("no panic"), &self.catalogue) {
+            (Mood::Answers, Some(catalogue)) => {
+                let answer = question.clone().answer(catalogue, stream);
+                answer.map_err(|error| error.to_string())
+            }
+            (Mood::Hangs, _) => return std::future::pending().boxed(),
+            _ => Err("no answer".to_owned()),
+        };
         std::future::ready(answer).boxed()
     }
 }

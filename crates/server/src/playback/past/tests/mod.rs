@@ -1,3 +1,5 @@
+mod of_servers;
+
 use std::sync::mpsc;
 use std::time::{Instant, UNIX_EPOCH};
 
@@ -26,13 +28,20 @@ struct PlayedPast(Box<dyn FrameSource>, Vec<Track>);
 
 impl PlayedPast {
     async fn begin(recorded: &Recorded, seconds: f64) -> Self {
-        let from = recorded.playback.past(recorded.subject(), at(seconds));
+        Self::of(&recorded.playback, recorded.subject(), seconds).await
+    }
+
+    async fn of(playback: &Playback, of: Subject, seconds: f64) -> Self {
+        let from = playback.past(of, at(seconds));
         let past = from.await.expect("footage").past;
-        let tracks = past.tracks.clone();
-        let mut source = past.frames(true);
-        let key = source.beginning(place(seconds), false).expect("footage");
-        source.seek(key.expect("a keyframe")).expect("the keyframe");
-        Self(source, tracks)
+        let beginning = tokio::task::spawn_blocking(move || {
+            let tracks = past.tracks.clone();
+            let mut source = past.frames(true);
+            let key = source.beginning(place(seconds), false).expect("footage");
+            source.seek(key.expect("a keyframe")).expect("the keyframe");
+            Self(source, tracks)
+        });
+        beginning.await.expect("no panic")
     }
 
     fn next(&mut self) -> Option<Seen> {
