@@ -152,7 +152,11 @@ impl Watching {
         stream: &str,
         token: Option<&str>,
     ) -> Result<Self, String> {
-        let at = server.url(&format!("/{stream}/whep"));
+        Self::join_at(server.url(&format!("/{stream}/whep")), token)
+    }
+
+    /// Joins at an address, with a token.
+    pub(crate) fn join_at(at: String, token: Option<&str>) -> Result<Self, String> {
         let options = Options {
             token: token.map(str::to_owned),
             ..Options::default()

@@ -10,6 +10,7 @@ use crate::browser::ensure;
 use crate::cluster::{PATIENCE, Watching, cluster, wait_for_each_other, wait_for_owner, with_logs};
 use crate::http;
 use crate::nats::Nats;
+use crate::past::ffmpeg_plays;
 use crate::peers::{Peer, Test};
 use crate::process::{eventually, output_folder};
 use crate::server::{Server, command_to_end, unique};
@@ -129,6 +130,7 @@ fn what_two_servers_recorded_is_one_for_a_third() -> Result<(), Failed> {
     })
     .map_err(|error| with_logs(&[&*killed, other, &c], &error))?;
     plays_as_one(&c, &stretches)
+        .and_then(|()| plays_as_stream(&c, &stretches))
         .map_err(|error| with_logs(&[&*killed, other, &c], &format!("{error:?}")))?;
     is_marked_on_both(killed, &c, &stretches)?;
     let again = killed
@@ -168,6 +170,16 @@ fn plays_as_one(server: &Server, stretches: &[Value]) -> Result<(), Failed> {
             "both parts play as one",
             &json!([form, played, recorded]),
         )?;
+        let mut ffmpeg = Command::new("ffmpeg");
+        ffmpeg.args(["-v", "warning", "-i", &server.url(&path), "-map", "0"]);
+        ffmpeg.args(["-c", "copy", "-f", "framecrc", "-"]);
+        let output = ffmpeg.output()?;
+        let said = String::from_utf8_lossy(&output.stderr);
+        ensure(
+            output.status.success() && !said.to_lowercase().contains("monoton"),
+            "no track goes back in time",
+            &json!([form, said]),
+        )?;
         let part = http::request("GET", &server.url(&path), &[("Range", "bytes=100-199")], "")?;
         ensure(part.status == 206, "a range of it", &json!(part.status))?;
     }
@@ -181,6 +193,22 @@ fn plays_as_one(server: &Server, stretches: &[Value]) -> Result<(), Failed> {
             &json!(thumbnail.body),
         )?;
     }
+    Ok(())
+}
+
+/// Checks that the third server plays both parts over RTSP and WHEP.
+fn plays_as_stream(server: &Server, stretches: &[Value]) -> Result<(), Failed> {
+    let start = stretches[0]["start"].as_str().unwrap_or_default();
+    // The first part, and two seconds of the other one.
+    let seconds = stretches[0]["duration"].as_f64().unwrap_or_default() + 2.0;
+    let at = server.url(&format!("/hall/whep?at={start}"));
+    let watching = Watching::join_at(at, None)?;
+    ffmpeg_plays(server, &format!("hall?at={start}"), seconds)?;
+    let wanted = (27.0 * seconds) as u64;
+    eventually(PATIENCE, || match watching.frames()? {
+        seen if seen >= wanted => Ok(()),
+        seen => Err(format!("{seen} of {wanted} frames over WHEP")),
+    })?;
     Ok(())
 }
 

@@ -9,7 +9,9 @@ use libtest_mimic::Failed;
 use serde_json::{Value, json};
 
 use crate::browser::ensure;
+use crate::cluster::Watching;
 use crate::http;
+use crate::past::ffmpeg_plays;
 use crate::peers::{self, Peer, Test};
 use crate::ports::free_port;
 use crate::process::{Running, eventually, output_folder};
@@ -17,7 +19,7 @@ use crate::server::{Server, run_to_end, unique};
 
 pub(crate) const TESTS: &[Test] = &[Test {
     name: "recording_copies::what_has_a_copy_is_deleted_and_played_from_it",
-    needs: &[Peer::Versitygw],
+    needs: &[Peer::Versitygw, Peer::Ffmpeg],
     run: what_has_a_copy_is_deleted_and_played_from_it,
 }];
 
@@ -156,6 +158,9 @@ fn what_has_a_copy_is_deleted_and_played_from_it() -> Result<(), Failed> {
         "the copy plays as the file did",
         &file,
     )?;
+    let watching = Watching::join_at(server.url(&format!("/demo/whep?at={start}")), None)?;
+    watching.sees(30)?;
+    ffmpeg_plays(&server, &format!("demo?at={start}"), 3.0)?;
     let folder = scene.recorded().display().to_string();
     let (status, printed) = run_to_end(&["recordings", "check", &folder])?;
     ensure(

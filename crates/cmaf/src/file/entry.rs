@@ -27,6 +27,10 @@ pub(crate) const INDEX_TAIL_BYTES: usize = 8;
 /// Name in the last bytes of the file.
 const TAIL: [u8; 4] = *b"gidx";
 
+/// Time before the end of one recorder's fragments at which those of another one may begin: each has clocks
+/// of its own for the arrival of frames.
+const OVERLAP: Duration = Duration::from_millis(100);
+
 /// Flag of a fragment that a decoder can start with.
 const SYNC: u32 = 1;
 
@@ -67,18 +71,17 @@ impl FragmentEntry {
     }
 
     /// Returns the position of the entry with which one recorder's `fragments` go on where those of another one
-    /// of the same stream ended, at `end`: a decoder can start with it, and of those that begin at most
-    /// `jitter` before the end it is the one closest to it. `time` says when a fragment begins.
+    /// of the same stream ended, at `end`: a decoder can start with it, and of those that begin at most a
+    /// tenth of a second before the end it is the one closest to it. `time` says when a fragment begins.
     pub fn taking_over(
         fragments: &[Self],
         end: Duration,
-        jitter: Duration,
         time: impl Fn(&Self) -> Duration,
     ) -> Option<usize> {
         let behind = fragments.partition_point(|it| time(it) < end);
         let is_sync = |it: &Self| it.starts_with_sync;
         let before = fragments[..behind].iter().rposition(is_sync);
-        let before = before.filter(|at| time(&fragments[*at]) + jitter >= end);
+        let before = before.filter(|at| time(&fragments[*at]) + OVERLAP >= end);
         let after = fragments[behind..].iter().position(is_sync);
         let after = after.map(|it| it + behind);
         let distance = |at: &usize| time(&fragments[*at]).abs_diff(end);
@@ -155,4 +158,40 @@ pub fn read_index(bytes: &[u8]) -> Option<Vec<FragmentEntry>> {
         is_behind.then_some(entry)
     });
     read.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn another_recorder_takes_over_with_the_keyframe_closest_to_the_end() {
+        let entry = |ms: u64| FragmentEntry {
+            offset: ms,
+            bytes: 1,
+            decode_time: MediaTime::ZERO,
+            duration: Duration::from_millis(100),
+            wall_clock: Duration::from_millis(ms),
+            starts_with_sync: ms % 400 == 0,
+        };
+        let fragments: Vec<_> = (0..20).map(|it| entry(it * 100)).collect();
+        let taken_over = |end_ms| {
+            let end = Duration::from_millis(end_ms);
+            let time = |it: &FragmentEntry| it.wall_clock;
+            let found = FragmentEntry::taking_over(&fragments, end, time);
+            found.map(|it| it * 100)
+        };
+        let cases = [
+            (0, Some(0)),
+            (410, Some(400)),
+            (500, Some(400)),
+            (501, Some(800)),
+            (790, Some(800)),
+            (1_690, Some(1_600)),
+            (1_950, None),
+        ];
+        for (end_ms, expected) in cases {
+            assert_eq!(taken_over(end_ms), expected, "{end_ms}");
+        }
+    }
 }

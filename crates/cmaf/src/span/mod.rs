@@ -29,9 +29,8 @@ use out_track::{OutSample, OutTrack, shift_chunks};
 /// Most samples of a span: a day of video and audio has six million.
 const SAMPLES_MAX: u64 = 1 << 25;
 
-/// Time before the end of one recorder's files at which those of another one may begin: both have times
-/// of their own for the arrival of frames.
-const OVERLAP: Duration = Duration::from_millis(500);
+/// Difference in nanoseconds between the end of a sample and the time of the next one that is no overlap.
+const ROUNDING: i128 = 1_000_000;
 
 /// Bytes of the head of the media.
 const MEDIA_HEAD_BYTES: u64 = 16;
@@ -135,7 +134,7 @@ impl SpanBuilder {
     /// # Errors
     /// [`SpanError`] if a description cannot be read, or if the span has too many samples.
     pub fn add<S: ReadAt>(&mut self, file: &RecordedFile<S>) -> Result<(), SpanError> {
-        self.add_part(file, 0)
+        self.add_part(file, 0, false)
     }
 
     /// Adds the next file like [`Self::add`], of another recorder of the same stream than the file before:
@@ -150,19 +149,21 @@ impl SpanBuilder {
         let all = file.fragments();
         let end = begun.clock.wall_end();
         let begins = |it: &FragmentEntry| it.wall_clock;
-        let Some(first) = FragmentEntry::taking_over(all, end, OVERLAP, begins) else {
+        let Some(first) = FragmentEntry::taking_over(all, end, begins) else {
             self.files += 1;
             return Ok(());
         };
         begun.clock.begin_run(&all[first]);
-        self.add_part(file, first)
+        self.add_part(file, first, true)
     }
 
-    /// Adds the next file from the fragment at the position `first` on.
+    /// Adds the next file from the fragment at the position `first` on, with which it `takes_over` from
+    /// another recorder, or goes on.
     fn add_part<S: ReadAt>(
         &mut self,
         file: &RecordedFile<S>,
         first: usize,
+        takes_over: bool,
     ) -> Result<(), SpanError> {
         let number = self.files;
         self.files += 1;
@@ -195,7 +196,7 @@ impl SpanBuilder {
             if !is_first || place > 0 {
                 begun.clock.advance(entry, place == 0);
             }
-            self.include(&adding, &fragment)?;
+            self.include(&adding, &fragment, takes_over && place == 0)?;
         }
         Ok(())
     }
@@ -300,8 +301,14 @@ impl SpanBuilder {
         places
     }
 
-    /// Includes the samples of a fragment that belong to the span.
-    fn include(&mut self, file: &Adding<'_>, fragment: &RecordedFragment) -> Result<(), SpanError> {
+    /// Includes the samples of a fragment that belong to the span. Of a fragment that `takes_over` from another
+    /// recorder, that leaves out the audio that the other one has, which ends behind its video.
+    fn include(
+        &mut self,
+        file: &Adding<'_>,
+        fragment: &RecordedFragment,
+        takes_over: bool,
+    ) -> Result<(), SpanError> {
         let Some(begun) = &self.begun else {
             return Ok(());
         };
@@ -309,13 +316,17 @@ impl SpanBuilder {
         for track in &fragment.tracks {
             let description = &file.header.tracks()[track.track.position];
             let rate = description.timescale();
+            let is_video = description.kind() == Kind::Video;
+            let out = &self.tracks[file.places[track.track.position]];
+            let shown = out.end().filter(|_| takes_over && !is_video);
             let belongs = |sample: &RecordedSample| {
                 let times = Presented::new(sample, rate);
-                let has_begun = !file.is_first
-                    || match description.kind() {
-                        Kind::Video => times.decoded >= begun.keyframe,
-                        _ => times.ends > begun.start,
-                    };
+                let is_new = |shown: i128| times.decoded + begun.clock.offset() + ROUNDING >= shown;
+                let has_begun = match file.is_first {
+                    true if is_video => times.decoded >= begun.keyframe,
+                    true => times.ends > begun.start,
+                    false => shown.is_none_or(is_new),
+                };
                 has_begun && times.decoded < end
             };
             let included: Vec<_> = track.samples().filter(belongs).collect();

@@ -65,6 +65,13 @@ impl OutTrack {
         self.first.is_some()
     }
 
+    /// Returns the time of the span in nanoseconds at which the newest sample ends.
+    pub(super) fn end(&self) -> Option<i128> {
+        let (sample, decoded) = self.pending.as_ref()?;
+        let ticks = i128::from(*decoded) + i128::from(sample.duration);
+        Some(ticks * 1_000_000_000 / i128::from(self.track.timescale()))
+    }
+
     /// Begins samples that stand back to back at `offset` of the media.
     pub(super) fn begin_chunk(&mut self, offset: u64, samples: usize) {
         self.tables.chunk(offset, samples as u32, self.entry);

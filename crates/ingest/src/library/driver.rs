@@ -45,6 +45,8 @@ struct ThreadOfOne {
 /// One thread, as other threads see it.
 #[derive(Debug, Default)]
 struct DriverThread {
+    /// Number in the names of threads, which metrics have as a label: the lowest that is free.
+    number: usize,
     inbox: Mutex<Inbox>,
     changed: Condvar,
     readings: AtomicUsize,
@@ -101,7 +103,15 @@ impl Driver {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let mut threads = self.lock();
         let driver_thread = match &self.apart {
-            Some(_) => Arc::default(),
+            Some(_) => {
+                threads.retain(|it| it.readings.load(Ordering::Relaxed) > 0);
+                let is_free = |number: &usize| threads.iter().all(|it| it.number != *number);
+                let number = (0..).find(is_free).unwrap_or_default();
+                Arc::new(DriverThread {
+                    number,
+                    ..DriverThread::default()
+                })
+            }
             None => {
                 let load = |it: &&Arc<DriverThread>| it.readings.load(Ordering::Relaxed);
                 let least = threads.iter().min_by_key(load);
@@ -112,9 +122,8 @@ impl Driver {
         driver_thread.lock().new.push((id, reading));
         driver_thread.changed.notify_one();
         if let Some(apart) = &self.apart {
-            threads.retain(|it| it.readings.load(Ordering::Relaxed) > 0);
             threads.push(Arc::clone(&driver_thread));
-            let name = format!("{}-{id}", apart.name);
+            let name = format!("{}-{}", apart.name, driver_thread.number);
             if let Err(error) = driver_thread.start(&name, &apart.supervisor, true) {
                 driver_thread.fail(&error);
             }

@@ -222,7 +222,9 @@ fn the_files_next_to_an_instant_are_found_of_one_layer_and_of_all() {
     }
     scene.closed(&Scene::header("other", 1, 0, 650, Beginning::Start), 600);
     let around = |layer: Option<&str>, second: u64, count| {
-        let files = scene.catalogue.around(&name("cam"), layer, at(second), count);
+        let files = scene
+            .catalogue
+            .around(&name("cam"), layer, at(second), count);
         let files = files.expect("an index").into_iter();
         let start = |it: &RecordedFile| it.start.duration_since(at(0)).expect("later").as_secs();
         files.map(|it| (start(&it), it.layer)).collect::<Vec<_>>()

@@ -6,7 +6,7 @@ use glassline_cmaf::{CmafTrack, Header, SpanBuilder, SpanCut, SpanError};
 
 use super::assembly::{Assembly, Piece};
 use super::growing_files::FileOpener;
-use super::holdings::Missing;
+use super::missing::Missing;
 use super::plan::{OpenedFile, Plan, Wanted};
 use super::stretch::Stretch;
 use super::{Listed, NoFootage, Playback, Subject};

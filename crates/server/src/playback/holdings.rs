@@ -1,7 +1,6 @@
 //! The files and marks of a stream: those of one server, and those of all servers of a cluster together.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::path::PathBuf;
 
 use glassline_hub::StreamName;
@@ -11,6 +10,7 @@ use glassline_recording::{
 };
 use serde::{Deserialize, Serialize};
 
+use super::missing::Missing;
 use super::others::{OtherServer, Question, micros, time};
 use super::pools::Origin;
 use super::{Listed, NoFootage, Playback, Subject};
@@ -38,27 +38,6 @@ pub(super) struct Found {
     /// Marks by their beginnings.
     pub(super) marks: Vec<Mark>,
     pub(super) missing: Missing,
-}
-
-/// A server of the cluster that did not say which recordings it has.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct MissingServer {
-    pub(crate) name: String,
-    /// The reason as people read it.
-    pub(crate) why: String,
-}
-
-/// The servers that may have more recordings than an answer shows.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Missing(pub(crate) Vec<MissingServer>);
-
-impl fmt::Display for Missing {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let servers = self.0.iter();
-        let servers =
-            servers.map(|it| format!("the server '{}' did not answer: {}", it.name, it.why));
-        f.write_str(&servers.collect::<Vec<_>>().join("; "))
-    }
 }
 
 impl PlacedFile {

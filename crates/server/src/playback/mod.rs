@@ -22,6 +22,7 @@ mod clip;
 mod distant_file;
 mod growing_files;
 mod holdings;
+mod missing;
 mod others;
 mod past;
 mod plan;
@@ -54,9 +55,9 @@ use crate::recordings::Recording;
 use crate::service::{Departing, NamedViewer, NotEnded, Service, ViewerFigures};
 
 pub(crate) use clip::{Clip, ClipForm};
-pub(crate) use holdings::Missing;
+pub(crate) use missing::Missing;
 #[cfg(test)]
-pub(crate) use holdings::MissingServer;
+pub(crate) use missing::MissingServer;
 pub(crate) use others::{OtherServers, Question};
 pub(crate) use past::{Past, PastFrom, PastReading, instant_of};
 pub(crate) use plan::Wanted;

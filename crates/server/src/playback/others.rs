@@ -20,7 +20,7 @@ use glassline_recording::{NewMark, TimeRange};
 use serde::{Deserialize, Serialize};
 use tokio::runtime::Handle;
 
-use super::holdings::{Missing, MissingServer};
+use super::missing::{Missing, MissingServer};
 
 /// Longest wait for what another server has.
 const ANSWER_WITHIN: Duration = Duration::from_secs(2);
@@ -116,9 +116,16 @@ pub(crate) struct Others {
     servers: Arc<dyn OtherServers>,
     /// Threads that may wait ask on this runtime.
     runtime: Handle,
-    /// For each server that did not answer in time the instant from which it is asked again: about its
-    /// index, and for bytes of its files.
-    silent: Mutex<HashMap<(String, bool), Instant>>,
+    /// The servers that did not answer in time, when asked about their index, and for bytes of their files.
+    silent: Mutex<HashMap<(String, bool), Silence>>,
+}
+
+/// A server that did not answer in time.
+#[derive(Debug)]
+struct Silence {
+    /// Instant from which the server is asked again.
+    until: Instant,
+    why: String,
 }
 
 impl Others {
@@ -168,16 +175,20 @@ impl Others {
         &self.runtime
     }
 
-    /// Returns whether a server did not answer in time a moment ago.
-    fn is_silent(&self, key: &(String, bool)) -> bool {
+    /// Returns why a server is not asked, if it did not answer in time a moment ago.
+    fn silence(&self, key: &(String, bool)) -> Option<String> {
         let mut silent = self.silent.lock().unwrap_or_else(PoisonError::into_inner);
-        silent.retain(|_, until| Instant::now() < *until);
-        silent.contains_key(key)
+        silent.retain(|_, it| Instant::now() < it.until);
+        silent.get(key).map(|it| it.why.clone())
     }
 
-    fn note_silent(&self, key: (String, bool)) {
+    fn note_silent(&self, key: (String, bool), why: &str) {
+        let silence = Silence {
+            until: Instant::now() + SILENCE,
+            why: why.to_owned(),
+        };
         let mut silent = self.silent.lock().unwrap_or_else(PoisonError::into_inner);
-        silent.insert(key, Instant::now() + SILENCE);
+        silent.insert(key, silence);
     }
 }
 
@@ -197,18 +208,20 @@ impl OtherServer {
     ) -> Result<Bytes, String> {
         let reads_file = question.reads_file();
         let key = (self.name.to_string(), reads_file);
-        if self.others.is_silent(&key) {
-            let seconds = SILENCE.as_secs();
-            return Err(format!(
-                "no answer a moment ago; it is asked again {seconds} s after that"
-            ));
+        if let Some(why) = self.others.silence(&key) {
+            return Err(why);
         }
-        let within = if reads_file { READ_WITHIN } else { ANSWER_WITHIN };
+        let within = if reads_file {
+            READ_WITHIN
+        } else {
+            ANSWER_WITHIN
+        };
         let asked = self.others.servers.ask(&self.name, stream, question);
         let answer = tokio::time::timeout(within, asked).await;
         answer.unwrap_or_else(|_| {
-            self.others.note_silent(key);
-            Err(format!("no answer within {} s", within.as_secs()))
+            let why = format!("no answer within {} s", within.as_secs());
+            self.others.note_silent(key, &why);
+            Err(why)
         })
     }
 

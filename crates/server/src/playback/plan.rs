@@ -6,6 +6,7 @@
 //!             └ begins at the keyframe before
 //! ```
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -151,7 +152,7 @@ impl OpenedFile {
     ) -> &'a [FragmentEntry] {
         let since_1970 = |at: SystemTime| at.duration_since(UNIX_EPOCH).unwrap_or_default();
         let begins = |it: &FragmentEntry| since_1970(self.time_of(it));
-        let first = FragmentEntry::taking_over(fragments, since_1970(end), JITTER, begins);
+        let first = FragmentEntry::taking_over(fragments, since_1970(end), begins);
         &fragments[first.unwrap_or(fragments.len())..]
     }
 }
@@ -204,12 +205,12 @@ impl Plan {
                 break;
             }
             server = placed.server();
-            plan.add(&opened, fragments);
+            plan.add(&opened, fragments)?;
         }
         plan.ok_or(NoFootage::Nothing)
     }
 
-    fn add(&mut self, opened: &OpenedFile, fragments: &[FragmentEntry]) {
+    fn add(&mut self, opened: &OpenedFile, fragments: &[FragmentEntry]) -> Result<(), NoFootage> {
         for entry in fragments {
             let nanos = i128::from(entry.decode_time.nanos());
             let moved = match self.fragments.last() {
@@ -220,7 +221,10 @@ impl Plan {
                     let jump = nanos - end;
                     match jump.unsigned_abs() <= JITTER.as_nanos() {
                         true => last.moved,
-                        false => end + last.moved - nanos,
+                        false => {
+                            let moved = end + last.moved - nanos;
+                            moved + overlap(last, opened, entry, moved)?
+                        }
                     }
                 }
             };
@@ -231,6 +235,7 @@ impl Plan {
             });
             self.to = self.to.max(opened.time_of(entry) + entry.duration);
         }
+        Ok(())
     }
 
     /// Returns the fragments behind their header: playable from the first bytes on, times counted from zero.
@@ -256,6 +261,44 @@ impl Plan {
         }
         assembly
     }
+}
+
+/// Returns the nanoseconds for which the tracks of `last` go on behind the beginning of the fragment `entry` of
+/// `opened`, moved by `moved`: fragments are cut by their video, and the audio of one run ends elsewhere than
+/// that of another one begins. No track may go back in time where two runs meet.
+fn overlap(
+    last: &PlannedFragment,
+    opened: &OpenedFile,
+    entry: &FragmentEntry,
+    moved: i128,
+) -> Result<i128, NoFootage> {
+    let open = last.of.open();
+    let open = open.map_err(|error| NoFootage::Unreadable(error.to_string()))?;
+    let unreadable = |error: ReadError| NoFootage::Unreadable(error.to_string());
+    let before = RecordedFile::open_with(open, vec![last.entry]).map_err(unreadable)?;
+    let before = track_times(&before, &last.entry).map_err(unreadable)?;
+    let behind = track_times(&opened.file, entry).map_err(unreadable)?;
+    let overlaps = behind.iter().filter_map(|(track, times)| {
+        let (_, before) = before.iter().find(|(it, _)| it == track)?;
+        Some(before.end + last.moved - (times.start + moved))
+    });
+    Ok(overlaps.max().unwrap_or(0).max(0))
+}
+
+/// Returns the decode times of each track of a fragment in nanoseconds, by the track's position.
+fn track_times(
+    file: &RecordedFile<OpenFootage>,
+    entry: &FragmentEntry,
+) -> Result<Vec<(usize, Range<i128>)>, ReadError> {
+    let fragment = file.fragment(entry)?;
+    let tracks = fragment.tracks.iter().map(|it| {
+        let track = &it.track;
+        let rate = i128::from(file.header().tracks()[track.position].timescale());
+        let nanos = |ticks: u64| i128::from(ticks) * 1_000_000_000 / rate;
+        let end = track.decode_ticks + track.duration_ticks();
+        (track.position, nanos(track.decode_ticks)..nanos(end))
+    });
+    Ok(tracks.collect())
 }
 
 fn as_nanos(duration: Duration) -> i128 {

@@ -14,7 +14,7 @@ const READS: usize = 16;
 pub(super) enum Origin<'a> {
     /// A disk of this server.
     Disk,
-    /// Object storage.
+    /// The object storage that has copies.
     Storage,
     /// The other server of this name.
     Server(&'a str),
@@ -25,7 +25,7 @@ pub(super) enum Origin<'a> {
 pub(super) struct Pools {
     pub(super) disk: BlockingPool,
     storage: BlockingPool,
-    /// Those of each other server that something was read from.
+    /// The threads of each other server that something was read from.
     servers: Mutex<HashMap<Arc<str>, BlockingPool>>,
     /// Threads that answer other servers: those above may all wait for other servers.
     pub(super) of_others: BlockingPool,

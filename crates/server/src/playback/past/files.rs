@@ -6,7 +6,8 @@ use std::time::{Duration, Instant, SystemTime};
 use glassline_recording::{CatalogueError, RecordedFile};
 use tokio::sync::oneshot;
 
-use super::super::holdings::{Holdings, Missing, PlacedFile};
+use super::super::holdings::{Holdings, PlacedFile};
+use super::super::missing::Missing;
 use super::super::others::{OtherServer, Question, micros};
 use super::super::stretch::{JITTER, best_layer};
 use super::super::{NoFootage, Subject};
@@ -30,7 +31,7 @@ pub(super) struct PastFiles {
     coming: Option<oneshot::Receiver<Neighborhood>>,
 }
 
-/// What follows a file that was played to its end.
+/// The files at which a playback goes on behind the end of one.
 #[derive(Debug, Default)]
 pub(super) struct Continuation {
     /// The file itself, as it is now.
@@ -168,7 +169,8 @@ impl PastFiles {
         if let Some(known) = &self.known {
             files.extend(known.files.iter().cloned());
         }
-        files.sort_by_key(|it| it.file.start);
+        // Of files that begin at the same time, the one of this server is found before others.
+        files.sort_by_key(|it| (it.file.start, it.server.is_none()));
         if !files.is_empty() {
             let of = files.iter().map(|it| &it.file);
             let layer = self.layer.get_or_insert_with(|| best_layer(of));
@@ -235,7 +237,9 @@ impl Neighborhood {
         files.sort_by_key(|it| it.file.start);
         let before = files.partition_point(|it| it.file.start <= self.at);
         let first = files.first().filter(|_| before >= COUNT as usize);
-        let last = files.last().filter(|_| files.len() - before >= COUNT as usize);
+        let last = files
+            .last()
+            .filter(|_| files.len() - before >= COUNT as usize);
         self.from = self.from.max(first.map(|it| it.file.start));
         let to = last.map(|it| it.file.start);
         self.to = [self.to, to].into_iter().flatten().min();
@@ -249,7 +253,11 @@ impl Neighborhood {
 
     fn is_fresh(&self) -> bool {
         let changes = self.to.is_none() || self.files.iter().any(|it| !it.file.is_closed);
-        let holds = if changes { FRESH } else { FRESH_BEFORE_THE_NEWEST };
+        let holds = if changes {
+            FRESH
+        } else {
+            FRESH_BEFORE_THE_NEWEST
+        };
         self.asked.elapsed() < holds
     }
 }

@@ -80,7 +80,7 @@ impl PastFrames {
     /// Opens a file, unless it is open already. Returns `None` if it was deleted, or cannot be read: what
     /// it had is a gap then.
     fn open(&mut self, placed: PlacedFile) -> Result<Option<&mut OpenedPast>, SourceError> {
-        let news = placed.clone();
+        let known = placed.clone();
         if !self.opened.as_ref().is_some_and(|it| it.is(&placed)) {
             self.line = None;
             // What follows is known in time.
@@ -107,7 +107,7 @@ impl PastFrames {
             );
             return Err(SourceError::Nothing(why));
         }
-        opened.refresh(Some(&news));
+        opened.refresh(Some(&known));
         Ok(Some(opened))
     }
 
@@ -164,7 +164,10 @@ impl PastFrames {
         };
         let line = self.line;
         let end = line.map_or(current.placed.file.end(), |it| instant(it.end()));
-        let Continuation { current: now, mut next } = self.files.behind(&current.placed, end)?;
+        let Continuation {
+            current: now,
+            mut next,
+        } = self.files.behind(&current.placed, end)?;
         // Only now: a next file is begun when the one before has all its fragments.
         if current.refresh(now.as_ref()) {
             self.opened = Some(current);

@@ -10,7 +10,6 @@ use super::super::assembly::OpenFootage;
 use super::super::growing_files::FileOpener;
 use super::super::holdings::PlacedFile;
 use super::super::plan::{OpenedFile, time_of};
-use super::super::stretch::JITTER;
 
 /// A recorded file with the frames that are read from it.
 #[derive(Debug)]
@@ -54,12 +53,12 @@ impl OpenedPast {
     }
 
     /// Looks for fragments that were written since the file was opened, of which the index says now what
-    /// `news` has. Returns whether there are any. A failure shows when the frames are read.
-    pub(super) fn refresh(&mut self, news: Option<&PlacedFile>) -> bool {
-        if let Some(news) = news {
+    /// `known` has. Returns whether there are any. A failure shows when the frames are read.
+    pub(super) fn refresh(&mut self, known: Option<&PlacedFile>) -> bool {
+        if let Some(known) = known {
             let footage = self.reader.file().source().footage();
-            footage.note_size(news.file.bytes);
-            self.placed.file.is_closed = news.file.is_closed;
+            footage.note_size(known.file.bytes);
+            self.placed.file.is_closed = known.file.is_closed;
         }
         self.reader.refresh().is_ok_and(|new| new > 0)
     }
@@ -117,7 +116,7 @@ impl OpenedPast {
     pub(super) fn takes_over_at(&self, end: MediaTime) -> Option<usize> {
         let since_1970 = end.saturating_since(MediaTime::ZERO);
         let time = |it: &FragmentEntry| self.position(it).saturating_since(MediaTime::ZERO);
-        FragmentEntry::taking_over(self.fragments(), since_1970, JITTER, time)
+        FragmentEntry::taking_over(self.fragments(), since_1970, time)
     }
 
     pub(super) fn position_at(&self, place: usize) -> Option<MediaTime> {

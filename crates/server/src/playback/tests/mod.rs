@@ -45,13 +45,18 @@ impl Recorded {
     /// Records runs of H.264 and AAC, each from a second of the test on for so many seconds, in files of two
     /// seconds.
     pub(super) fn of(runs: &[(u64, u64)]) -> Self {
+        Self::in_files_of(runs, 2)
+    }
+
+    /// Records runs like [`Self::of`], in files of so many seconds.
+    fn in_files_of(runs: &[(u64, u64)], file_s: u64) -> Self {
         static NUMBER: AtomicUsize = AtomicUsize::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let path =
             std::env::temp_dir().join(format!("glassline-played-{}-{number}", std::process::id()));
         let folder = Folder::open(&path, None).expect("a folder");
         for (start, seconds) in runs {
-            record(&folder, *start, *seconds);
+            record(&folder, *start, *seconds, file_s);
         }
         let findings = Catalogue::repair(&folder).expect("our own files");
         assert!(findings.files > 0, "{findings:?}");
@@ -92,13 +97,14 @@ fn playback() -> Playback {
 }
 
 /// Writes the files of one run.
-fn record(folder: &Folder, start: u64, seconds: u64) {
+fn record(folder: &Folder, start: u64, seconds: u64, file_s: u64) {
     let sample = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../demux/samples/h264-aac.mp4");
     let mut film = glassline_demux::open(&[sample], &Options::default()).expect("a sample");
     let zero = Instant::now() + Duration::from_secs(1000);
     let clock = WallClock::new(zero, Duration::from_secs(START_S + start));
     let tracks = TrackIndex::enumerate(film.tracks().to_vec());
-    let rule = CutRule::recording(Duration::from_millis(500), Duration::from_secs(2));
+    let fragment = Duration::from_millis(if file_s < 60 { 500 } else { 1_000 });
+    let rule = CutRule::recording(fragment, Duration::from_secs(file_s));
     let mut fragmenter = Fragmenter::new(tracks, rule, None).expect("carried codecs");
     let mut outputs = Vec::new();
     loop {
@@ -175,6 +181,15 @@ fn finish(folder: &Folder, file: Option<(Vec<u8>, FileWriter, SystemTime)>) {
 
 /// Returns the presentation times of the video in `bytes`, in ms.
 fn video_times(bytes: Vec<u8>) -> Vec<i64> {
+    let frames = frames_of(bytes).into_iter();
+    let video = frames.filter(|(kind, _)| *kind == Kind::Video);
+    let mut times: Vec<_> = video.map(|(_, it)| it.time.nanos() / 1_000_000).collect();
+    times.sort_unstable();
+    times
+}
+
+/// Returns the frames in `bytes`, each with the kind of its track.
+fn frames_of(bytes: Vec<u8>) -> Vec<(Kind, glassline_demux::Frame)> {
     let input = Input {
         name: "clip.mp4".into(),
         format: Format::of("clip.mp4".as_ref()).expect("known"),
@@ -185,15 +200,12 @@ fn video_times(bytes: Vec<u8>) -> Vec<i64> {
         ..Options::default()
     };
     let mut film = glassline_demux::Demuxer::new(vec![input], &options).expect("a clip that plays");
-    let video = film.tracks().iter().position(|it| it.kind() == Kind::Video);
-    let mut times = Vec::new();
+    let kinds: Vec<_> = film.tracks().iter().map(|it| it.kind()).collect();
+    let mut frames = Vec::new();
     while let Some(frame) = film.next_frame().expect("good frames") {
-        if Some(frame.track.0) == video {
-            times.push(frame.time.nanos() / 1_000_000);
-        }
+        frames.push((kinds[frame.track.get()], frame));
     }
-    times.sort_unstable();
-    times
+    frames
 }
 
 #[derive(Debug)]

@@ -5,7 +5,11 @@ use super::*;
 impl Recorded {
     /// Returns the stream of this server and of another one, which has `other` or does not answer.
     fn beside(&self, other: Option<&Self>) -> Subject {
-        let mood = if other.is_some() { Mood::Answers } else { Mood::Refuses };
+        let mood = if other.is_some() {
+            Mood::Answers
+        } else {
+            Mood::Refuses
+        };
         self.with(&SecondServer::new(other, mood))
     }
 
@@ -25,7 +29,7 @@ pub(in crate::playback) enum Mood {
     Answers,
     /// Refuses at once.
     Refuses,
-    /// Never answers.
+    /// Leaves every question without an answer.
     Hangs,
 }
 
@@ -72,12 +76,22 @@ impl OtherServers for SecondServer {
     }
 }
 
-/// Returns the milliseconds from the first frame of a clip to its last one, and the longest step between two.
+/// Returns the milliseconds from the first frame of video in a clip to its last one, and the longest step between
+/// two. Asserts that no track goes back in time.
 async fn length_and_step(recorded: &Recorded, clip: Clip) -> (i64, i64) {
-    let mut times = video_times(whole_of(recorded, clip).await);
-    let is_in_order = times.is_sorted();
-    times.sort_unstable();
-    assert!(is_in_order, "no frame is shown twice: {times:?}");
+    let whole = whole_of(recorded, clip).await;
+    let frames = frames_of(whole.clone());
+    for kind in [Kind::Video, Kind::Audio] {
+        let mut of_kind = frames.iter().filter(|(it, _)| *it == kind);
+        let first = of_kind.next().expect("both tracks").1.decode_time;
+        of_kind.fold(first, |before, (_, frame)| {
+            let step_ns = frame.decode_time.nanos() - before.nanos();
+            // Frames of audio last 21 or 23 ms, those of video 33 or 40 ms.
+            assert!(step_ns > 15_000_000, "{kind}: {step_ns} ns at {before:?}");
+            frame.decode_time
+        });
+    }
+    let times = video_times(whole);
     let steps = times.windows(2).map(|it| it[1] - it[0]);
     (times[times.len() - 1] - times[0], steps.max().unwrap_or(0))
 }

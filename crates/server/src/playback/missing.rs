@@ -1,0 +1,24 @@
+//! The servers of a cluster that do not answer.
+
+use std::fmt;
+
+/// A server of the cluster that did not say which recordings it has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct MissingServer {
+    pub(crate) name: String,
+    /// The reason as people read it.
+    pub(crate) why: String,
+}
+
+/// The servers that may have more recordings than an answer shows.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Missing(pub(crate) Vec<MissingServer>);
+
+impl fmt::Display for Missing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let servers = self.0.iter();
+        let servers =
+            servers.map(|it| format!("the server '{}' did not answer: {}", it.name, it.why));
+        f.write_str(&servers.collect::<Vec<_>>().join("; "))
+    }
+}
