@@ -1,4 +1,5 @@
 mod copies;
+mod many_days;
 
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
