@@ -25,6 +25,11 @@ pub(crate) const TESTS: &[Test] = &[
         needs: &[],
         run: a_session_goes_to_the_past_and_back,
     },
+    Test {
+        name: "past::an_onvif_client_is_told_when_each_frame_was_recorded",
+        needs: &[],
+        run: an_onvif_client_is_told_when_each_frame_was_recorded,
+    },
 ];
 
 /// A server that records its demo stream, and the time at which the recording begins.
@@ -77,6 +82,8 @@ struct Client {
     sequence: u32,
     /// RTP packets of the first track since the last request.
     packets: usize,
+    /// The newest of these.
+    newest: Vec<u8>,
 }
 
 /// The answer to a request.
@@ -84,6 +91,7 @@ struct Client {
 struct Reply {
     status: String,
     headers: Vec<(String, String)>,
+    body: String,
 }
 
 impl Reply {
@@ -109,6 +117,7 @@ impl Client {
             session: String::new(),
             sequence: 0,
             packets: 0,
+            newest: Vec::new(),
         })
     }
 
@@ -119,10 +128,13 @@ impl Client {
         }
         let mut head = [0; 4];
         self.connection.read_exact(&mut head)?;
-        let length = u64::from(u16::from_be_bytes([head[2], head[3]]));
-        let mut frame = (&mut self.connection).take(length);
-        std::io::copy(&mut frame, &mut std::io::sink())?;
-        self.packets += usize::from(head[1] == 0);
+        let length = u16::from_be_bytes([head[2], head[3]]);
+        let mut frame = vec![0; length.into()];
+        self.connection.read_exact(&mut frame)?;
+        if head[1] == 0 {
+            self.packets += 1;
+            self.newest = frame;
+        }
         Ok(true)
     }
 
@@ -155,15 +167,16 @@ impl Client {
             }
         }
         let headers = lines.iter().skip(1).filter_map(|it| it.split_once(':'));
-        let reply = Reply {
+        let mut reply = Reply {
             status: lines.first().cloned().unwrap_or_default(),
             headers: headers
                 .map(|(name, value)| (name.trim().to_owned(), value.trim().to_owned()))
                 .collect(),
+            body: String::new(),
         };
         let length = reply.header("Content-Length").parse().unwrap_or(0);
         let mut body = (&mut self.connection).take(length);
-        std::io::copy(&mut body, &mut std::io::sink())?;
+        body.read_to_string(&mut reply.body)?;
         self.packets = 0;
         Ok(reply)
     }
@@ -247,4 +260,61 @@ fn a_session_goes_to_the_past_and_back() -> Result<(), Failed> {
     )?;
     client.receive(20)?;
     Ok(())
+}
+
+fn an_onvif_client_is_told_when_each_frame_was_recorded() -> Result<(), Failed> {
+    /// Bits of the extension's flags: a frame to start with, and one that does not follow the one before.
+    const CLEAN_AND_DISCONTINUOUS: u8 = 0xa0;
+    let (_recorded, server, start) = recording_server("replayed")?;
+    let clock: String = start.chars().filter(|it| !"-:".contains(*it)).collect();
+    let second = &clock[..15];
+    let mut client = Client::open(server.rtsp_url("demo"))?;
+    let require = "Require: onvif-replay\r\n";
+    let described = client.ask("DESCRIBE", "", require)?;
+    let shown = json!([described.body, server.printed()]);
+    let range = format!("a=range:clock={second}");
+    ensure(
+        described.body.contains(&range),
+        "the span that is there",
+        &shown,
+    )?;
+    let transport = format!("{require}Transport: RTP/AVP/TCP;unicast;interleaved=0-1\r\n");
+    let set_up = client.ask("SETUP", "/trackID=0", &transport)?;
+    let session = set_up.header("Session").split(';').next();
+    client.session = session.unwrap_or_default().to_owned();
+    let wishes = "Rate-Control: no\r\nImmediate: yes\r\nFrames: intra\r\n";
+    let played = client.play(&format!("{require}{wishes}Range: clock={clock}-\r\n"))?;
+    let shown = json!([format!("{set_up:?} {played:?}"), server.printed()]);
+    ensure(
+        played.status.contains("200"),
+        "the recording is played",
+        &shown,
+    )?;
+    let mut times = Vec::new();
+    while times.len() < 3 {
+        let received = client.packets;
+        client.receive(received + 1)?;
+        let packet = &client.newest;
+        if packet.first().is_none_or(|it| it & 0x10 == 0) {
+            continue;
+        }
+        let extension = packet.get(12..28).ok_or("a packet with an extension")?;
+        let shown = json!([extension, client.sequence, server.printed()]);
+        let is_ours = extension[..4] == [0xab, 0xac, 0, 3]
+            && extension[12..] == [CLEAN_AND_DISCONTINUOUS, client.sequence as u8, 0, 0];
+        ensure(is_ours, "the extension of a keyframe", &shown)?;
+        let ntp = extension[4..12]
+            .iter()
+            .fold(0, |sum, it| sum << 8 | u64::from(*it));
+        times.push(ntp as f64 / f64::from(2.0_f32.powi(32)) - 2_208_988_800.0);
+    }
+    let list = http::get_json(&server.url("/-/playback/list?path=demo&start=0"))?;
+    let told = times.windows(2).all(|it| it[0] < it[1]);
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH)?;
+    let is_recent = (now.as_secs_f64() - times[0]).abs() < 600.0;
+    ensure(
+        told && is_recent,
+        "the times of the recording",
+        &json!([times, list]),
+    )
 }

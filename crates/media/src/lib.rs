@@ -81,6 +81,6 @@ pub use time::{MediaTime, NtpTime, WallClock};
 pub use track::{Layer, LayerAbsence, Track, VideoParameters};
 pub use unit::{
     CodedFrame, DecodeLead, Forwarded, LayerIndex, MediaUnit, PAYLOAD_BYTES_MAX, PartsContent,
-    PartsError, Payloads, Temporal, TrackIndex, TrackLayer, UnitBuilder, UnitParts,
+    PartsError, Payloads, RecordedPlace, Temporal, TrackIndex, TrackLayer, UnitBuilder, UnitParts,
 };
 pub use units::{Bitrate, Ssrc};

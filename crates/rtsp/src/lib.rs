@@ -35,6 +35,7 @@ pub mod message;
 pub mod mikey;
 mod output;
 pub mod range;
+pub mod replay;
 pub mod rtp_info;
 pub mod sdp;
 pub mod server;

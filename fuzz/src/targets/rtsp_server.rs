@@ -136,6 +136,7 @@ fn answer(event: Event, kind: u8) -> Option<(RequestId, Answer)> {
             range,
             scale,
             speed,
+            ..
         } => {
             let start = Start {
                 track: TrackIndex(0),

@@ -17,6 +17,7 @@ use glassline_rtsp::{interleaved, sdp};
 use smallvec::SmallVec;
 
 use super::numbers::Numbers;
+use super::replay_extension::{self, EXTENSION_BIT, REPLAY_EXTENSION_BYTES};
 
 /// Most packets of a [`PacketRun`]. At the 1,200 bytes that packets have at most they are just
 /// below 48 KiB, which a client by UDP gets at a time.
@@ -79,6 +80,8 @@ pub struct HeaderTemplate {
     pub clock_rate: u32,
     /// Whether the marker bit marks the last packet of a frame; for other codecs no packet has it.
     pub marks_frames: bool,
+    /// Low byte of the `CSeq` of PLAY, for a client that wants to know when each frame was recorded.
+    pub replay: Option<u8>,
 }
 
 impl HeaderTemplate {
@@ -89,6 +92,7 @@ impl HeaderTemplate {
             payload_type: sdp::payload_type(track, index),
             clock_rate: track.clock_rate,
             marks_frames: track.codec.marks_frames(),
+            replay: None,
         }
     }
 
@@ -115,12 +119,15 @@ impl HeaderTemplate {
     pub fn interleave(&self, run: &PacketRun, channel: u8) -> Bytes {
         let overhead = interleaved::HEADER_BYTES + HEADER_BYTES;
         let size = run.payload_bytes() + run.packet_count() * overhead;
-        let mut out = Vec::with_capacity(size);
+        let mut out = Vec::with_capacity(size + REPLAY_EXTENSION_BYTES);
+        let mut extension = self.extension(run);
         for (header, payload) in self.packets(run) {
-            let length = u16::try_from(HEADER_BYTES + payload.len())
-                .expect("ingest cuts payloads far below 64 KiB");
+            let extension = extension.take();
+            let head = HEADER_BYTES + extension.map_or(0, |it| it.len());
+            let length =
+                u16::try_from(head + payload.len()).expect("ingest cuts payloads far below 64 KiB");
             out.extend_from_slice(&interleaved::header(channel, length));
-            append(&mut out, &header, payload);
+            append(&mut out, &header, extension, payload);
         }
         out.into()
     }
@@ -128,18 +135,36 @@ impl HeaderTemplate {
     /// Returns the packets as datagrams.
     pub fn datagrams(&self, run: &PacketRun) -> Datagrams {
         let size = run.payload_bytes() + run.packet_count() * HEADER_BYTES;
-        let mut datagrams = Datagrams::builder(size);
+        let mut datagrams = Datagrams::builder(size + REPLAY_EXTENSION_BYTES);
+        let mut extension = self.extension(run);
         for (header, payload) in self.packets(run) {
-            datagrams.add(|out| append(out, &header, payload));
+            let extension = extension.take();
+            datagrams.add(|out| append(out, &header, extension, payload));
         }
         datagrams.build()
     }
+
+    /// Returns the header extension of the first packet of `run`, if it has one.
+    fn extension(&self, run: &PacketRun) -> Option<[u8; REPLAY_EXTENSION_BYTES]> {
+        replay_extension::of_packet(&run.unit, run.packets.start, self.replay?)
+    }
 }
 
-fn append(out: &mut Vec<u8>, header: &Header, payload: &[u8]) {
+fn append(
+    out: &mut Vec<u8>,
+    header: &Header,
+    extension: Option<[u8; REPLAY_EXTENSION_BYTES]>,
+    payload: &[u8],
+) {
     let mut head = [0; HEADER_BYTES];
     write_header(&mut head, header, &[]);
-    out.extend_from_slice(&head);
+    if let Some(extension) = extension {
+        head[0] |= EXTENSION_BIT;
+        out.extend_from_slice(&head);
+        out.extend_from_slice(&extension);
+    } else {
+        out.extend_from_slice(&head);
+    }
     out.extend_from_slice(payload);
 }
 
@@ -298,6 +323,37 @@ mod tests {
             rest = &behind[length..];
         }
         assert!(rest.is_empty());
+    }
+
+    #[test]
+    fn the_first_packet_of_a_recorded_frame_has_its_time() {
+        let mut template = template(&Track::h264(VideoParameters::default()));
+        let mut unit = unit(&[1000, 1000, 300]);
+        let recorded = glassline_media::RecordedPlace {
+            wall_clock: std::time::Duration::from_secs(1_700_000_000),
+            is_discontinuous: false,
+            ends_section: false,
+            is_last: false,
+        };
+        Arc::get_mut(&mut unit).expect("one owner").recorded = Some(recorded);
+        let plain = template.interleave(&run(&unit), 0);
+        template.replay = Some(9);
+        let bytes = template.interleave(&run(&unit), 0);
+        assert_eq!(bytes.len(), plain.len() + REPLAY_EXTENSION_BYTES);
+        let first = usize::from(u16::from_be_bytes([bytes[2], bytes[3]]));
+        assert_eq!((first, bytes[4]), (1000 + 12 + 16, 0x90));
+        assert_eq!(bytes[16..20], [0xab, 0xac, 0, 3]);
+        assert_eq!(bytes[28..32], [0x80, 9, 0, 0]);
+        let packet = Packet::parse(&bytes[4..4 + first]).expect("RTP");
+        assert_eq!(Some(packet.payload), unit.payload(0));
+        // The other packets are as they were.
+        assert_eq!(bytes[4 + first..], plain[4 + 12 + 1000..]);
+        let datagrams = template.datagrams(&run(&unit));
+        let sizes: Vec<_> = datagrams
+            .runs()
+            .map(|(it, size)| (it.len(), size))
+            .collect();
+        assert_eq!(sizes, [(1028 + 1012, 1028), (312, 312)]);
     }
 
     #[test]

@@ -19,6 +19,7 @@ mod framing;
 mod groups;
 mod multicast;
 mod numbers;
+mod replay_extension;
 mod ring;
 mod srtp;
 mod stream_reader;

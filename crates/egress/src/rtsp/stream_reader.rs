@@ -69,6 +69,8 @@ pub struct StreamReader {
     /// Numbers of the first tracks that replace those derived from the keys; empty for most
     /// streams.
     inherited: Vec<Numbers>,
+    /// Low byte of the `CSeq` that packets of recordings name; `None` if they name none.
+    replay: Option<u8>,
     cname: String,
     /// Calendar of the reader's beginning, which its reports keep to the end: players compute the times
     /// of media from the distance of two reports.
@@ -116,6 +118,7 @@ impl StreamReader {
             counts: Vec::new(),
             keys: context.keys.clone(),
             inherited: Vec::new(),
+            replay: None,
             cname: context.keys.cname(stream.name()),
             wall: context.clock.wall(),
             report_at: now + REPORT_INTERVAL,
@@ -241,7 +244,10 @@ impl StreamReader {
             .map(|(index, track)| {
                 let inherited = self.inherited.get(index.get()).copied();
                 let numbers = inherited.unwrap_or_else(|| self.keys.track(name.as_str(), index));
-                HeaderTemplate::new(track, index, numbers)
+                HeaderTemplate {
+                    replay: self.replay,
+                    ..HeaderTemplate::new(track, index, numbers)
+                }
             })
             .collect();
         self.counts.resize_with(tracks.len(), SenderCounts::default);
@@ -264,6 +270,15 @@ impl StreamReader {
         self.inherited = numbers;
         self.tracks = Arc::new([]);
         self.refresh();
+    }
+
+    /// Makes the packets from now on say when their frames were recorded, for the only client of the stream, whose
+    /// PLAY had the low byte `sequence` of `CSeq`; `None` makes them say nothing.
+    pub fn replay(&mut self, sequence: Option<u8>) {
+        self.replay = sequence;
+        for template in &mut self.templates {
+            template.replay = sequence;
+        }
     }
 
     /// Returns the RTP header of a track; `None` for a track that the stream does not have.

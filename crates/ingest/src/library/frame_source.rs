@@ -21,6 +21,11 @@ pub trait Playable: fmt::Debug + Send + Sync {
     /// Returns the frames, which end after one pass if `once`. Does not read.
     fn frames(&self, once: bool) -> Box<dyn FrameSource>;
 
+    /// Returns whether positions are wall-clock times since 1970, at which something was recorded.
+    fn is_of_calendar(&self) -> bool {
+        false
+    }
+
     /// Returns whether there is video, so that [`Play::scale`](super::Play::scale) has an effect.
     fn has_video(&self) -> bool {
         self.tracks().iter().any(|it| it.kind() == Kind::Video)
@@ -104,7 +109,7 @@ pub enum SourceError {
     /// Nothing is there to be played; the text says what is missing.
     #[error("{0}")]
     Nothing(String),
-    /// What is played is somewhere else, and does not come from there; the text says from where.
+    /// The frames are somewhere else, and do not come from there; the text says from where.
     #[error("{0}")]
     Away(String),
     /// The bytes cannot be read, or are damaged.

@@ -34,6 +34,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         until,
         scale,
         speed,
+        keyframes: None,
         once,
     });
     let step = prop_oneof![

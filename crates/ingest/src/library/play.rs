@@ -16,6 +16,8 @@ pub struct Play {
     pub scale: f64,
     /// Seconds of presentation that are sent in one second (RFC 2326 §12.35).
     pub speed: f64,
+    /// Shortest distance of keyframes if they alone are played; `None` plays what the scale allows.
+    pub keyframes: Option<Duration>,
     /// Whether playback ends with the file instead of starting over; the stream's state is
     /// [`State::Ended`](glassline_hub::State::Ended) then.
     pub once: bool,
@@ -28,6 +30,7 @@ impl Default for Play {
             until: None,
             scale: 1.0,
             speed: 1.0,
+            keyframes: None,
             once: true,
         }
     }

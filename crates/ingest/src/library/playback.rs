@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use glassline_media::MediaTime;
+use glassline_media::{MediaTime, RecordedPlace};
 
 use super::control::{Failure, Started};
 use super::frame_source::Playable;
@@ -40,6 +40,15 @@ pub(super) struct Playback {
     /// Position in the file where playback begins, until it was reported.
     pub(super) begins: Option<Duration>,
     pub(super) paused: bool,
+    /// The tracks, each with whether its next frame follows the one before.
+    joints: Vec<Joint>,
+}
+
+/// Whether the next frame of a track follows the one before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Joint {
+    Seamless,
+    Broken,
 }
 
 /// When the next frame is due.
@@ -75,6 +84,7 @@ impl Playback {
             zero,
             begins: Some(begins),
             paused: true,
+            joints: vec![Joint::Broken; of.tracks().len()],
         };
         while playback.ahead.len() < PRIMING && !playback.read_out && !playback.is_waiting {
             playback.read()?;
@@ -85,7 +95,9 @@ impl Playback {
     /// Returns whether `play` continues this playback.
     pub(super) fn is_same(&self, play: &Play, effective: Effective) -> bool {
         // Another end or loop setting does not apply to frames that were read already.
-        let is_same_way = self.play.once == play.once && self.play.until == play.until;
+        let is_same_way = self.play.once == play.once
+            && self.play.until == play.until
+            && self.play.keyframes == play.keyframes;
         play.from.is_none() && is_same_way && self.effective == effective
     }
 
@@ -153,6 +165,23 @@ impl Playback {
             _ => true,
         };
         !self.paused && !self.read_out && !self.is_waiting && has_room()
+    }
+
+    /// Returns the place in the recording of a frame that was taken from those that were read ahead.
+    pub(super) fn place_of(&mut self, scheduled: &ScheduledFrame) -> RecordedPlace {
+        if scheduled.frame.after_loss || self.cursor.plays_keyframes() {
+            self.joints.fill(Joint::Broken);
+        }
+        let joint = self.joints.get_mut(scheduled.frame.track.get());
+        let before = joint.map(|it| std::mem::replace(it, Joint::Seamless));
+        let next = self.ahead.front();
+        let is_last = next.is_none() && self.read_out;
+        RecordedPlace {
+            wall_clock: scheduled.position,
+            is_discontinuous: before == Some(Joint::Broken),
+            ends_section: is_last || next.is_some_and(|it| it.frame.after_loss),
+            is_last,
+        }
     }
 
     /// Returns the report on a playback that begins at `from` in the file.

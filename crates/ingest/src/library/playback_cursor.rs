@@ -132,11 +132,18 @@ impl PlaybackCursor {
         let requested = MediaTime::from_nanos(nanos(from)).min(source.end());
         let key = source.beginning(requested, effective.scale < 0.0)?;
         let begin = key.map_or(requested, |key| key.max(MediaTime::ZERO));
-        let selection = if effective.keys_only() {
+        let keyframes = play.keyframes.filter(|_| of.has_video());
+        let selection = if effective.keys_only() || keyframes.is_some() {
+            let apart = keyframes.map_or(0, |it| nanos(it).max(1));
+            let fast = if effective.keys_only() {
+                step(effective.scale)
+            } else {
+                1
+            };
             FrameSelection::Keyframes(KeyframeWalk {
                 next_ns: key.map(MediaTime::nanos),
                 backwards: effective.scale < 0.0,
-                step_ns: step(effective.scale),
+                step_ns: apart.max(fast),
                 run_ns: 0,
             })
         } else {
@@ -164,6 +171,11 @@ impl PlaybackCursor {
             FrameSelection::All { .. } => MediaTime::from_nanos(nanos(begin)),
             FrameSelection::Keyframes(_) => MediaTime::ZERO,
         }
+    }
+
+    /// Returns whether keyframes alone are played.
+    pub(super) const fn plays_keyframes(&self) -> bool {
+        matches!(self.selection, FrameSelection::Keyframes(_))
     }
 
     /// Appends the next frames to `out`.

@@ -272,6 +272,12 @@ impl Reading {
             timing,
             &mut media_units,
         );
+        if self.file.is_of_calendar() {
+            let place = playback.place_of(&scheduled);
+            for unit in &mut media_units {
+                unit.recorded = Some(place);
+            }
+        }
         let published = self.control.publish(self.generation, |status| {
             let first_packets = timeline.next_packets.clone();
             for media_unit in media_units {

@@ -18,6 +18,7 @@ const PLAY: Play = Play {
     until: None,
     scale: 1.0,
     speed: 1.0,
+    keyframes: None,
     once: false,
 };
 

@@ -128,6 +128,7 @@ impl UnitBuilder {
             first: true,
             last: true,
             stamps,
+            recorded: None,
             data: Bytes::copy_from_slice(&self.data),
             ends: self.ends.as_slice().into(),
             content: Content::Frame(spans),

@@ -15,6 +15,7 @@ mod builder;
 mod coded_frame;
 mod decode_lead;
 mod parts;
+mod recorded_place;
 mod temporal;
 mod track_index;
 
@@ -28,6 +29,7 @@ pub use builder::UnitBuilder;
 pub use coded_frame::CodedFrame;
 pub use decode_lead::DecodeLead;
 pub use parts::{PartsContent, PartsError, UnitParts};
+pub use recorded_place::RecordedPlace;
 pub use temporal::Temporal;
 pub use track_index::TrackIndex;
 
@@ -112,6 +114,8 @@ pub struct MediaUnit {
     pub last: bool,
     /// Instants at which the unit passed the stages so far.
     pub stamps: Stamps,
+    /// The place in a recording that the unit was read from; `None` for live media and files.
+    pub recorded: Option<RecordedPlace>,
     /// Payloads back to back, then the bytes of the coded frame that no packet carries.
     data: Bytes,
     /// For each packet, the offset in `data` behind its payload.

@@ -143,6 +143,7 @@ impl UnitParts {
             first: self.first,
             last: self.last,
             stamps: self.stamps,
+            recorded: None,
             data: self.data,
             ends: self.packet_ends.into(),
             content,

@@ -7,6 +7,7 @@ use super::{ClientCredentials, Closed};
 use crate::message::Status;
 use crate::mikey::Keys;
 use crate::range::Range;
+use crate::replay::Replay;
 use crate::sdp::{Description, Presentation};
 use crate::transport::Group;
 
@@ -75,6 +76,10 @@ pub enum Event {
         path: String,
         /// Query of the URL behind `?`.
         query: Option<String>,
+        /// Whether the client wants what was recorded of the stream ([`replay::FEATURE`]).
+        ///
+        /// [`replay::FEATURE`]: crate::replay::FEATURE
+        of_past: bool,
     },
     /// Asks the owner to prepare to send a track, or to receive one that was announced:
     /// [`Answer::SetUp`].
@@ -95,6 +100,8 @@ pub enum Event {
         transport: SelectedTransport,
         /// Whether the client plays or publishes.
         access: Access,
+        /// Whether the client wants what was recorded of the stream.
+        of_past: bool,
         /// The client's keys if the track uses SRTP: they protect its RTCP, or what it
         /// publishes. `None` is plain RTP.
         srtp: Option<Box<Srtp>>,
@@ -111,6 +118,8 @@ pub enum Event {
         scale: Option<f64>,
         /// Speed of the delivery. Finite, above 0.
         speed: Option<f64>,
+        /// Further wishes for a recording; `None` for a client that knows of none.
+        replay: Option<Replay>,
     },
     /// Asks the owner to stop sending for now: [`Answer::Paused`].
     Pause {

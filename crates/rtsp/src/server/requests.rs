@@ -11,6 +11,7 @@ use super::{Access, Event, RequestId, SetUp, Srtp, State};
 use crate::message::{Method, Request, Status};
 use crate::mikey::Keys;
 use crate::range::Range;
+use crate::replay::{self, Replay};
 use crate::sdp::Description;
 use crate::transport::{Mode, Profile, Transport};
 
@@ -86,12 +87,8 @@ impl Core {
                 Some(("Public", PUBLIC.to_owned())),
             ));
         }
-        let required = headers
-            .get_all("Require")
-            .chain(headers.get_all("Proxy-Require"));
-        let required: Vec<_> = required.filter(|tag| !tag.is_empty()).collect();
-        if !required.is_empty() {
-            let unsupported = Some(("Unsupported", required.join(", ")));
+        if let Some(unknown) = replay::unsupported(headers) {
+            let unsupported = Some(("Unsupported", unknown));
             return Err(Rejected(Status::OPTION_NOT_SUPPORTED, unsupported));
         }
         let own = self.session.as_deref().map(|session| session.id.as_str());
@@ -199,7 +196,7 @@ impl Core {
             (Method::Play, Some(range)) => matches!(range, Range::Clock { .. }),
             _ => session.is_some_and(|session| session.is_past && session.path == target.path),
         };
-        is_past || target.at().is_some()
+        is_past || target.at().is_some() || Replay::is_required(request)
     }
 
     /// Stores the request until the owner answers.
@@ -333,6 +330,7 @@ impl Core {
                 track,
                 transport,
                 access,
+                of_past: Replay::is_required(request),
                 srtp: srtp.map(Box::new),
             },
         ))
@@ -376,6 +374,8 @@ impl Core {
         if speed.is_some_and(|speed| speed < 0.0) {
             return Err(Status::BAD_REQUEST.into());
         }
+        let replay = Replay::of(request);
+        let replay = replay.map_err(|why| Unfit::because(Status::BAD_REQUEST, why))?;
         Ok((
             Stage::Play,
             Event::Play {
@@ -383,6 +383,7 @@ impl Core {
                 range,
                 scale,
                 speed,
+                replay,
             },
         ))
     }
@@ -477,7 +478,13 @@ fn describe(id: RequestId, request: &Request, target: &Target) -> DispatchResult
         return Err(Status::NOT_ACCEPTABLE.into());
     }
     let (path, query) = (target.path.clone(), target.query.clone());
-    Ok((Stage::Describe, Event::Describe { id, path, query }))
+    let event = Event::Describe {
+        id,
+        path,
+        query,
+        of_past: Replay::is_required(request),
+    };
+    Ok((Stage::Describe, event))
 }
 
 /// Reads the keys that protect the client's packets (RFC 4567 §4.2).

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use glassline_ingest::library::{MediaFile, Play, SharedReading};
 use glassline_rtsp::range::{Npt, Range};
+use glassline_rtsp::replay::Replay;
 use glassline_rtsp::server::Refusal;
 
 use super::own_reading::OwnReading;
@@ -66,6 +67,8 @@ pub(super) struct PlayRequest {
     pub(super) range: Option<Range>,
     pub(super) scale: Option<f64>,
     pub(super) speed: Option<f64>,
+    /// Further wishes for a recording.
+    pub(super) replay: Option<Replay>,
 }
 
 impl PlayRequest {
@@ -110,6 +113,7 @@ impl PlayRequest {
             until,
             scale: self.scale.unwrap_or(1.0),
             speed: self.speed.unwrap_or(1.0),
+            keyframes: None,
             once: true,
         })
     }

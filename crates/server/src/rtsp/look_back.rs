@@ -1,6 +1,6 @@
 //! Requests whose URL names an instant of a stream's recordings.
 
-use std::time::SystemTime;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use glassline_rtsp::server::Answer;
 
@@ -20,16 +20,20 @@ pub(super) struct LookBack {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NamedInstant {
     At(SystemTime),
+    /// The URL names none, and the client wants what was recorded: from the beginning on.
+    Oldest,
     /// The text is no time.
     Unreadable,
 }
 
 impl NamedInstant {
-    /// Reads the query of a URL; `None` if it names no instant.
-    pub(super) fn of(query: Option<&str>) -> Option<Self> {
-        let mut pairs = url::form_urlencoded::parse(query?.as_bytes());
-        let (_, text) = pairs.find(|(name, _)| name == "at")?;
-        Some(time(&text).map_or(Self::Unreadable, Self::At))
+    /// Reads the query of a URL; `None` if it names no instant, unless the client wants what is `of_past`.
+    pub(super) fn of(query: Option<&str>, of_past: bool) -> Option<Self> {
+        let mut pairs = url::form_urlencoded::parse(query.unwrap_or_default().as_bytes());
+        match pairs.find(|(name, _)| name == "at") {
+            Some((_, text)) => Some(time(&text).map_or(Self::Unreadable, Self::At)),
+            None => of_past.then_some(Self::Oldest),
+        }
     }
 
     /// Returns the instant that the URL names.
@@ -39,6 +43,7 @@ impl NamedInstant {
     pub(super) fn get(self) -> Result<SystemTime, Answer> {
         match self {
             Self::At(at) => Ok(at),
+            Self::Oldest => Ok(UNIX_EPOCH),
             Self::Unreadable => Err(refused(
                 "at= is no time: write a time as 2026-11-30T10:15:00Z, with any zone, or as seconds since \
                  1970",

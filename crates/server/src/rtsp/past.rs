@@ -2,7 +2,7 @@
 //! (`Range: clock=`).
 
 use std::sync::Arc;
-use std::time::UNIX_EPOCH;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use glassline_egress::rtsp::TransportKind;
 use glassline_hub::StreamName;
@@ -51,15 +51,15 @@ pub(super) fn answer_found(
 ) -> Answer {
     let track_request = match request {
         PendingRequest::Describe { cipher, .. } => {
-            let from = found.at.duration_since(UNIX_EPOCH).unwrap_or_default();
+            let since_1970 = |at: SystemTime| at.duration_since(UNIX_EPOCH).unwrap_or_default();
             let described = Described {
                 name: found.past.stream().as_str(),
                 tracks: found.tracks(),
                 version: 1,
                 duration: Some(found.length()),
                 recorded: Some(Range::Clock {
-                    start: from,
-                    end: Some(from + found.length()),
+                    start: since_1970(found.begins),
+                    end: Some(since_1970(found.until)),
                 }),
                 cipher: *cipher,
             };
@@ -78,7 +78,10 @@ pub(super) fn answer_found(
     if let Some(session) = scope.client.player_mut()
         && Arc::ptr_eq(&session.stream, &private)
     {
-        let past = PastPlayback::at(stream, reading, found.at);
+        let past = match found.at {
+            None => PastPlayback::from_the_beginning(stream, reading, found.begins),
+            Some(at) => PastPlayback::at(stream, reading, at),
+        };
         session.recorded = Some(Recorded::Past(past));
     }
     answer
@@ -141,6 +144,7 @@ pub(super) fn play(
         if let Some(Recorded::Past(past)) = &mut session.recorded {
             past.own_mut().play(play, id, now);
         }
+        mark_packets(scope, request);
         return None;
     }
     let mut past = match open(shared, scope) {
@@ -153,9 +157,17 @@ pub(super) fn play(
     };
     scope.client.player_mut()?.rest();
     own_stream::change_to(scope, past.own().reading().stream());
+    mark_packets(scope, request);
     past.own_mut().play(play, id, now);
     scope.client.player_mut()?.recorded = Some(Recorded::Past(past));
     None
+}
+
+/// Makes the packets say when their frames were recorded, if the client asks for that.
+fn mark_packets(scope: &mut ClientScope<'_>, request: &PlayRequest) {
+    if let Some((_, reader)) = scope.player_and_reader() {
+        reader.replay(request.replay.map(|it| it.sequence));
+    }
 }
 
 /// Opens the recordings of the live stream that a session has set up.

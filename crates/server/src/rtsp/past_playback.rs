@@ -9,12 +9,16 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use glassline_hub::{Stream, StreamName};
 use glassline_ingest::library::Play;
 use glassline_rtsp::range::{Npt, Range};
+use glassline_rtsp::replay::Frames;
 use glassline_rtsp::server::{Answer, Refusal};
 use glassline_runtime::{ConnectionPermit, calendar};
 
 use super::file_playback::PlayRequest;
 use super::own_reading::OwnReading;
 use crate::playback::{PastReading, instant_of};
+
+/// Speed for a client that wants no pace: the fastest one.
+const UNPACED: f64 = 8.0;
 
 /// A session's part in the recordings of a stream.
 #[derive(Debug)]
@@ -40,6 +44,19 @@ impl PastPlayback {
     /// Creates the part of a session whose URL names the instant `at`.
     pub(super) fn at(stream: StreamName, reading: PastReading, at: SystemTime) -> Self {
         Self::new(stream, reading, Some(at), None)
+    }
+
+    /// Creates the part of a session of all recordings, which `begins` with the oldest one. The client counts in
+    /// calendar time.
+    pub(super) fn from_the_beginning(
+        stream: StreamName,
+        reading: PastReading,
+        begins: SystemTime,
+    ) -> Self {
+        Self {
+            from: begins,
+            ..Self::new(stream, reading, None, None)
+        }
     }
 
     /// Creates the part of a session that has set up `live`, and plays it if `is_playing`.
@@ -122,7 +139,14 @@ impl PastPlayback {
             from: from.map(since_1970),
             until: asked.until.map(since_1970),
             scale: request.scale.unwrap_or(1.0),
-            speed: request.speed.unwrap_or(1.0),
+            speed: match request.replay {
+                Some(replay) if !replay.is_paced => UNPACED,
+                _ => request.speed.unwrap_or(1.0),
+            },
+            keyframes: match request.replay.map(|it| it.frames) {
+                Some(Frames::Intra(apart)) => Some(apart),
+                _ => None,
+            },
             once: true,
         })
     }

@@ -57,10 +57,15 @@ impl Requests {
                 query,
                 credentials,
             } => Some(self.authorize(scope, id, access, path, query.as_deref(), credentials)),
-            Event::Describe { id, path, query } => {
+            Event::Describe {
+                id,
+                path,
+                query,
+                of_past,
+            } => {
                 let cipher = self.cipher_for(scope, query.as_deref());
                 let layer = WishedLayer::of(query.as_deref());
-                if let Some(at) = NamedInstant::of(query.as_deref()) {
+                if let Some(at) = NamedInstant::of(query.as_deref(), of_past) {
                     let request = PendingRequest::Describe { cipher, layer };
                     return Some(Effect::LookBack(id, LookBack { path, at, request }));
                 }
@@ -79,6 +84,7 @@ impl Requests {
                 track,
                 transport,
                 access,
+                of_past,
                 srtp,
             } => {
                 let request = TrackRequest {
@@ -87,7 +93,7 @@ impl Requests {
                     transport,
                     srtp,
                 };
-                let at = NamedInstant::of(query.as_deref());
+                let at = NamedInstant::of(query.as_deref(), of_past);
                 Some(match (access, at) {
                     (Access::Publish, _) => {
                         Effect::Answer(id, setup::set_up_recording(scope, &request))
@@ -101,11 +107,13 @@ impl Requests {
                 range,
                 scale,
                 speed,
+                replay,
             } => {
                 let request = PlayRequest {
                     range,
                     scale,
                     speed,
+                    replay,
                 };
                 self.play(scope, id, &request)
             }

@@ -32,6 +32,7 @@ const LOOPED: Play = Play {
     until: None,
     scale: 1.0,
     speed: 1.0,
+    keyframes: None,
     once: false,
 };
 

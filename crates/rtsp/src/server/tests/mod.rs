@@ -147,6 +147,7 @@ impl Owner {
                 range,
                 scale,
                 speed,
+                ..
             } => {
                 let starts = [(0, 10, 100), (1, 20, 200)];
                 let starts = starts.map(|(track, sequence, timestamp)| Start {

@@ -66,3 +66,41 @@ fn where_nothing_is_recorded_the_status_line_says_so() {
         "the session stays"
     );
 }
+
+#[test]
+fn a_client_of_onvif_recordings_says_which_frames_it_wants_and_how_fast() {
+    use crate::replay::{Frames, Replay};
+    let mut client = ScriptedClient::open();
+    let response = client.ask(&format!("DESCRIBE {CAM}"), "Require: onvif-replay");
+    assert_eq!(response.status, Status::OK);
+    assert_eq!(client.asked_rights(), [Access::Past]);
+    let unknown = client.ask(&format!("DESCRIBE {CAM}"), "Require: onvif-replay, x");
+    assert_eq!(unknown.status, Status::OPTION_NOT_SUPPORTED);
+    assert_eq!(unknown.headers.get("Unsupported"), Some("x"));
+
+    let mut client = ScriptedClient::playing();
+    let mut wishes = |headers: &str| {
+        let play = format!("PLAY {CAM}");
+        let headers = format!("Range: clock=20261130T101500Z-\r\n{headers}");
+        let response = client.ask_session(&play, &headers);
+        match client.events.pop() {
+            Some(Event::Play { replay, .. }) => Ok((response.headers.cseq(), replay)),
+            _ => Err(response.status),
+        }
+    };
+    let (_, none) = wishes("Rate-Control: no").expect("PLAY");
+    assert_eq!(none, None, "without the tag");
+    let all = "Require: onvif-replay\r\nRate-Control: no\r\nImmediate: yes\r\nFrames: intra/4000";
+    let (sequence, replay) = wishes(all).expect("PLAY");
+    let expected = Replay {
+        sequence: sequence.expect("a number") as u8,
+        is_paced: false,
+        frames: Frames::Intra(Duration::from_secs(4)),
+    };
+    assert_eq!(replay, Some(expected));
+    let (_, replay) = wishes("Require: onvif-replay").expect("PLAY");
+    let replay = replay.expect("wishes");
+    assert!(replay.is_paced && replay.frames == Frames::All);
+    let refused = wishes("Require: onvif-replay\r\nFrames: red");
+    assert_eq!(refused, Err(Status::BAD_REQUEST));
+}

@@ -45,8 +45,10 @@ pub(crate) struct Past {
 #[derive(Debug)]
 pub(crate) struct PastFrom {
     pub(crate) past: Past,
-    /// The instant that was asked for.
-    pub(crate) at: SystemTime,
+    /// The instant that was asked for; `None` for the oldest one.
+    pub(crate) at: Option<SystemTime>,
+    /// The first instant from then on that is recorded.
+    pub(crate) begins: SystemTime,
     /// End of what is recorded.
     pub(crate) until: SystemTime,
 }
@@ -118,7 +120,8 @@ impl Search {
                     };
                     return Ok(PastFrom {
                         past,
-                        at,
+                        at: Some(at).filter(|it| *it > SystemTime::UNIX_EPOCH),
+                        begins: at.max(start),
                         until: self.until,
                     });
                 }
@@ -141,7 +144,8 @@ impl PastFrom {
 
     /// Returns the time from the instant to the end of what is recorded.
     pub(crate) fn length(&self) -> Duration {
-        self.until.duration_since(self.at).unwrap_or_default()
+        let from = self.at.unwrap_or(self.begins);
+        self.until.duration_since(from).unwrap_or_default()
     }
 }
 
@@ -156,6 +160,10 @@ impl Playable for Past {
 
     fn end(&self) -> Duration {
         position(calendar::now()).saturating_since(MediaTime::ZERO)
+    }
+
+    fn is_of_calendar(&self) -> bool {
+        true
     }
 
     fn frames(&self, _once: bool) -> Box<dyn FrameSource> {
