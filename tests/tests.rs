@@ -71,6 +71,7 @@ mod pion;
 mod ports;
 mod process;
 mod publish;
+mod publish_layers;
 mod publish_page;
 mod recorded_files;
 mod recording_copies;
@@ -147,6 +148,7 @@ fn main() -> ExitCode {
         acme::TESTS,
         moq::TESTS,
         publish::TESTS,
+        publish_layers::TESTS,
         publish_page::TESTS,
         paused_layers::TESTS,
         whip::TESTS,

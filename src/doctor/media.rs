@@ -85,6 +85,7 @@ async fn publish(
         live: false,
         audio: None,
         rungs: Vec::new(),
+        layers: Vec::new(),
         start: options.start(),
         carries: options.destination.carries(),
     };

@@ -53,6 +53,10 @@ pub(crate) struct Options {
     /// Repeatable.
     #[arg(long = "rendition", value_name = "FILE[@RATE]")]
     renditions: Vec<Rung>,
+    /// Lower encoding of the video, which is sent beside the input for viewers with less bandwidth: FILE,
+    /// a pipe with H.264 or H.265, or test?size=…; the best first. By moq:// or WHIP. Repeatable.
+    #[arg(long = "layer", value_name = "INPUT", conflicts_with = "renditions")]
+    layers: Vec<Input>,
     /// Transport of the media to an rtsp:// server [default: tcp].
     #[arg(long, value_enum, value_name = "tcp|udp", hide_possible_values = true)]
     transport: Option<Transport>,
@@ -106,6 +110,7 @@ Examples:
   ffmpeg -i rtsp://camera/stream -c:v copy -an -f h264 - | glassline publish --live - moq://host/cam
   ffmpeg -f v4l2 -i /dev/video0 -pix_fmt yuv420p -f yuv4mpegpipe - | glassline publish --live - URL
   glassline publish high.mp4 URL --rendition mid.mp4@1M --rendition low.mp4@400k
+  glassline publish high.mp4 URL --layer mid.mp4 --layer low.mp4
   glassline publish demo http://host:8889/cam/whip
   glassline publish 'test?fps=25' rtsp://host:8554/cam
   glassline publish voice.mkv http://host:8889/door/talk
@@ -171,6 +176,8 @@ fn failure(error: source::Error) -> Failure {
     match error {
         source::Error::RungsWithoutFile
         | source::Error::Rung { .. }
+        | source::Error::CameraAsLayer
+        | source::Error::Layer { .. }
         | source::Error::SecondAudio
         | source::Error::NoAudio { .. }
         | source::Error::Codec { .. } => Failure::usage(error),
@@ -215,6 +222,10 @@ impl Options {
             Some(Transport::Tcp) if destination.is_rtsp() => destination,
             Some(_) => destination.over_udp().map_err(Failure::usage)?,
         };
+        if !self.layers.is_empty() && !destination.takes_layers() {
+            let text = "--layer: by RTSP a stream has one encoding; give moq:// or a WHIP endpoint";
+            return Err(Failure::usage(text));
+        }
         Ok(session::Options {
             destination,
             algorithm: self.congestion,
@@ -232,6 +243,7 @@ impl Options {
             live: self.live,
             audio: self.audio.clone(),
             rungs: self.renditions.clone(),
+            layers: self.layers.clone(),
             start: session.start(),
             carries: session.destination.carries(),
         }
@@ -291,6 +303,19 @@ mod tests {
             let refused = options.session().expect_err("no choice").to_string();
             assert!(refused.contains("only rtsp://"), "{refused}");
         }
+        let layer = ["--layer", "low.mp4", "--layer", "test?size=64x64"];
+        let layered = |url| parse(&[&["test", url][..], &layer].concat()).expect("known flags");
+        let spec = layered("moq://host/cam");
+        assert_eq!(
+            spec.spec(&spec.session().expect("it takes layers"))
+                .layers
+                .len(),
+            2
+        );
+        let refused = layered("rtsp://host/cam")
+            .session()
+            .expect_err("one encoding");
+        assert!(refused.to_string().contains("--layer"), "{refused}");
         let options = parse(&["test", "srt://host:8889/cam"]).expect("a URL");
         let refused = options.session().expect_err("no SRT").to_string();
         assert!(refused.contains("moq://"), "{refused}");

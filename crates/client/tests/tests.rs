@@ -134,6 +134,7 @@ fn publish(input: Input, once: bool, url: &str) -> Publishing {
         live: false,
         audio: None,
         rungs: Vec::new(),
+        layers: Vec::new(),
         start: options.start(),
         carries: options.destination.carries(),
     };

@@ -27,6 +27,7 @@ mod command;
 mod feedback;
 mod file;
 mod lack;
+mod layer_pauses;
 mod layer_streams;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing {
@@ -51,6 +52,7 @@ mod running;
 mod sendable;
 mod shared_source;
 mod simulcast;
+mod source_layers;
 mod source_parts;
 mod spec;
 pub mod spelling;

@@ -15,6 +15,7 @@ use glassline_rtp::units::TimedUnit;
 use super::lack::Lack;
 use super::oversized::OversizedFrames;
 use super::publishing::{Ended, HubRefusal, NameClaim, check_claim, go_live};
+use super::source_layers::{Placed, SourceLayers};
 use super::units::Units;
 
 /// The stream that a source publishes.
@@ -41,6 +42,8 @@ pub(super) struct LivePublisher {
     /// How the media comes, and which of the source's tracks are left out.
     note: SourceNote,
     units: Units,
+    /// The layers of the video, if the first tracks of the source are some.
+    layers: Option<Box<SourceLayers>>,
     publisher: Option<Publisher>,
     live_since: Option<Instant>,
     refusal: Option<HubRefusal>,
@@ -89,6 +92,7 @@ impl LivePublisher {
             destination,
             note,
             units: Units::new(tracks),
+            layers: None,
             publisher: None,
             live_since: None,
             refusal: None,
@@ -96,6 +100,47 @@ impl LivePublisher {
             is_damaged: false,
             media_units: Vec::new(),
         }
+    }
+
+    /// Makes the first tracks of the source the layers of one video.
+    pub(super) fn with_layers(self, layers: Option<SourceLayers>) -> Self {
+        let layers = layers.map(Box::new);
+        Self { layers, ..self }
+    }
+
+    /// Returns the layers, if the source has several.
+    pub(super) fn layers(&self) -> Option<&SourceLayers> {
+        self.layers.as_deref()
+    }
+
+    /// Looks which layers are needed. Returns whether others are to be fetched now.
+    ///
+    /// # Errors
+    /// Returns why the hub refuses the description.
+    pub(super) fn look_at_layers(&mut self, now: Instant) -> Result<bool, HubRefusal> {
+        let (Some(layers), Some(publisher)) = (&mut self.layers, &mut self.publisher) else {
+            return Ok(false);
+        };
+        let is_changed = layers.look(publisher.stream(), now);
+        if is_changed {
+            describe(publisher, layers, self.units.tracks())?;
+        }
+        Ok(is_changed)
+    }
+
+    /// Notes that no more units of the source's track `place` come. Returns whether that is a layer.
+    ///
+    /// # Errors
+    /// Returns why the hub refuses the description.
+    pub(super) fn end_layer(&mut self, place: usize) -> Result<bool, HubRefusal> {
+        let Some(layers) = &mut self.layers else {
+            return Ok(false);
+        };
+        let is_layer = layers.end(place);
+        if let Some(publisher) = self.publisher.as_mut().filter(|_| is_layer) {
+            describe(publisher, layers, self.units.tracks())?;
+        }
+        Ok(is_layer)
     }
 
     /// Returns the tracks as they are published, with the parameter sets seen so far.
@@ -115,7 +160,11 @@ impl LivePublisher {
     /// The hub refuses the stream or the source.
     pub(super) fn begin(&mut self, now: Instant) -> Result<(), HubRefusal> {
         let (note, tracks) = (self.note.clone(), self.units.tracks());
-        self.publisher = Some(self.destination.begin(note, tracks, now)?);
+        let publisher = match &self.layers {
+            Some(layers) => self.destination.begin(note, &layers.tracks(tracks), now)?,
+            None => self.destination.begin(note, tracks, now)?,
+        };
+        self.publisher = Some(publisher);
         Ok(())
     }
 
@@ -152,6 +201,9 @@ impl LivePublisher {
 
     /// Publishes a media unit. Returns whether it is a keyframe of the video.
     fn push(&mut self, media_unit: MediaUnit, now: Instant) -> Result<bool, HubRefusal> {
+        if self.layers.is_some() {
+            return self.push_to_layers(media_unit, now);
+        }
         let was_published = self.publisher.is_some();
         if !was_published {
             // Nobody can watch before the first keyframe.
@@ -177,6 +229,38 @@ impl LivePublisher {
         Ok(is_keyframe)
     }
 
+    /// Publishes a media unit as one of a layer, of the base layer, or of a track beside the video.
+    fn push_to_layers(&mut self, unit: MediaUnit, now: Instant) -> Result<bool, HubRefusal> {
+        let was_published = self.publisher.is_some();
+        let Some(layers) = &mut self.layers else {
+            return Ok(false);
+        };
+        if !was_published && !layers.starts(&unit) {
+            return Ok(false);
+        }
+        let Placed {
+            unit,
+            base,
+            is_redescribed,
+        } = layers.place(unit, now);
+        if !was_published {
+            self.begin(now)?;
+        }
+        let (Some(publisher), Some(layers)) = (&mut self.publisher, &self.layers) else {
+            return Ok(false);
+        };
+        let is_redescribed = is_redescribed | self.units.take_redescribed().is_some();
+        let is_keyframe = base.as_ref().is_some_and(|it| it.keyframe);
+        if is_redescribed {
+            describe(publisher, layers, self.units.tracks())?;
+        }
+        for unit in unit.into_iter().chain(base) {
+            publisher.push(unit, now)?;
+            self.live_since.get_or_insert(now);
+        }
+        Ok(is_keyframe)
+    }
+
     /// Returns when the first unit was published.
     pub(super) const fn live_since(&self) -> Option<Instant> {
         self.live_since
@@ -189,9 +273,13 @@ impl LivePublisher {
     /// Returns whether a keyframe is needed: a viewer waits for one, frames were lost since the last
     /// call, or none came yet.
     pub(super) fn take_keyframe_wish(&mut self) -> bool {
-        let is_damaged = std::mem::take(&mut self.is_damaged);
-        let publisher = self.publisher.as_ref();
-        let is_asked = publisher.is_none_or(Publisher::keyframe_wanted);
+        let mut is_damaged = std::mem::take(&mut self.is_damaged);
+        let wanted = self.publisher.as_ref().map(Publisher::wanted_keyframes);
+        if let Some(layers) = &mut self.layers {
+            layers.note_requests(wanted.unwrap_or_default());
+            is_damaged |= layers.take_keyframe_wish();
+        }
+        let is_asked = wanted.is_none_or(|wanted| !wanted.is_empty());
         self.units.has_video() && (is_asked || is_damaged)
     }
 
@@ -255,6 +343,19 @@ impl LivePublisher {
             (None, Destination::Name { .. }) => {}
         }
     }
+}
+
+/// Tells the hub what the layers are, and which is the best.
+fn describe(
+    publisher: &mut Publisher,
+    layers: &SourceLayers,
+    described: &[Track],
+) -> Result<(), HubRefusal> {
+    publisher.describe(&layers.tracks(described))?;
+    if let Some(best) = layers.preferred() {
+        publisher.prefer(best);
+    }
+    Ok(())
 }
 
 #[cfg(test)]

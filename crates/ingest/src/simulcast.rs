@@ -24,6 +24,10 @@ const SILENCE: Duration = Duration::from_millis(500);
 /// silent on every layer.
 const FRAMES_MEANWHILE: u32 = 3;
 
+/// Distance behind the base layer from which a frame is one of the past: layers that are encoded side by
+/// side are some frames apart.
+const PAST: Duration = Duration::from_millis(250);
+
 /// Least distance of the times of two frames, where layers differ in their clocks.
 const STEP: Duration = Duration::from_millis(1);
 
@@ -219,6 +223,12 @@ impl Simulcast {
     /// Returns whether a keyframe of layer `layer` came yet.
     pub(crate) fn has_begun(&self, layer: usize) -> bool {
         self.layers.get(layer).is_none_or(|it| it.has_begun)
+    }
+
+    /// Returns whether a frame of this time is older than what the base layer has: of a layer that was
+    /// fetched again with the frames since its latest keyframe.
+    pub(crate) fn is_past(&self, time: MediaTime) -> bool {
+        self.base.latest.is_some_and(|latest| time + PAST < latest)
     }
 
     /// Returns the unit of layer `layer` as a unit of the base layer, if the base layer follows that

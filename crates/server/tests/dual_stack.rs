@@ -207,6 +207,7 @@ fn a_publisher_reaches_media_of_another_ip_version_than_the_page() {
             live: false,
             audio: None,
             rungs: Vec::new(),
+            layers: Vec::new(),
             start: options.start(),
             carries: options.destination.carries(),
         };

@@ -132,6 +132,7 @@ pub use session::{
     AcceptConfig, AcceptError, CloseReason, ConnectionReport, ControlPlan, ControlStart, Counts,
     DataConfig, DataCounts, DialConfig, Dropped, Event, Kinds, LayerIndex, Path, PathEnd,
     PathReport, ReceiveMode, Received, Receiver, ReceiverIndex, Rtx, SKIP_MAX, Sealed, Secrets,
-    Sender, SenderIndex, SenderTime, Session, SetAnswerError, TRACKS_MAX, TrackSecrets,
+    Sender, SenderIndex, SenderTime, Session, SetAnswerError, SimulcastLayer, TRACKS_MAX,
+    TrackSecrets,
 };
 pub use transport_address::{Transport, TransportAddress};

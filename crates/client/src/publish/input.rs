@@ -85,6 +85,8 @@ pub struct Spec {
     pub audio: Option<PathBuf>,
     /// Lower or higher renditions of the input.
     pub rungs: Vec<Rung>,
+    /// Lower encodings of the video, which are sent beside it; the best first.
+    pub layers: Vec<Input>,
     /// Bitrate at the beginning.
     pub start: Bitrate,
     /// Whether the destination carries a track.

@@ -213,7 +213,7 @@ pub async fn run(
         }
         session.figures.reconnects += 1;
     };
-    session.source.control.stop();
+    session.source.controls.stop();
     let end = result?;
     Ok((end, session.figures(Instant::now())))
 }
@@ -333,9 +333,9 @@ impl Session {
         }
         let target = self.dispatch.target();
         uplink.tell_bitrate(target);
-        self.source.control.set_target(target);
+        self.source.controls.set_target(target);
         if uplink.take_keyframe_request() | self.dispatch.take_keyframe_request() {
-            self.source.control.want_keyframe();
+            self.source.controls.want_keyframe();
         }
     }
 

@@ -4,26 +4,29 @@
 //! catalog ─► TrackReader, a task a track ─► LivePublisher ─► hub
 //!             request for a keyframe ◄───────────┘
 //! ```
+//!
+//! Renditions of one video become layers of the stream. A rendition that nobody needs is not subscribed
+//! to, except for the lowest.
+
+mod reading;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use glassline_hub::{CreateError, Hub, PublishError, SourceNote, State, StreamName};
-use glassline_media::{LayerIndex, MediaTime, Stage, Temporal, TrackIndex};
+use glassline_media::{Kind, LayerIndex, MediaTime, Stage, Temporal, TrackIndex};
 use glassline_quic::moq::{
-    BroadcastReader, CatalogError, ReceivedFrame, Rendition, Session, SubscribeError, TrackReader,
+    Catalog, CatalogError, ReceivedFrame, Rendition, Session, SubscribeError,
 };
 use glassline_rtp::units::TimedUnit;
-use glassline_runtime::{Counter, FaultPoint, Panicked, Part, Supervisor, calendar};
-use tokio::sync::mpsc;
-use tokio::task::JoinSet;
+use glassline_runtime::{Counter, FaultPoint, Panicked, Supervisor, calendar};
+use tokio::sync::{mpsc, watch};
 
 use super::live_publisher::{Destination, LivePublisher};
 use super::publishing::{HubRefusal, NameClaim};
+use super::source_layers::{DescribedLayer, SourceLayers};
 use super::with_sets;
-
-/// Distance from the newest group at which a late group is given up.
-const DEADLINE: Duration = Duration::from_secs(2);
+use reading::{ReaderEvent, Readers};
 
 /// Time without data after which a publisher counts as gone. Shorter outages are waited for.
 const SILENCE: Duration = Duration::from_secs(40);
@@ -33,9 +36,6 @@ const KEYFRAME: Duration = Duration::from_secs(20);
 
 /// Interval of the periodic checks, and the shortest interval between two keyframe requests.
 const TICK: Duration = Duration::from_secs(1);
-
-/// Most frames that wait for the hub, which is never busy for long.
-const WAITING: usize = 16;
 
 /// Longest plausible time from capture to arrival; a larger value means that the clocks do not
 /// agree.
@@ -59,18 +59,6 @@ pub struct BroadcastIngest {
     pub supervisor: Arc<Supervisor>,
 }
 
-/// An event from a task that reads a track or the catalog.
-enum ReaderEvent {
-    Frame(TrackIndex, ReceivedFrame),
-    /// A track of the broadcast ended.
-    TrackOver,
-    /// The catalog has other tracks now, or the broadcast ended.
-    CatalogOver,
-    Error(SubscribeError),
-    /// The task that reads the broadcast panicked.
-    Panicked,
-}
-
 impl BroadcastIngest {
     /// Publishes the broadcast called `path` until it ends.
     ///
@@ -83,25 +71,12 @@ impl BroadcastIngest {
             .catalog()
             .await?
             .ok_or(SubscribeError::NoCatalog)?;
-        let mut left_out = Vec::new();
-        for (name, why) in &catalog.unsupported {
-            left_out.push(format!("rendition '{name}': {why}"));
-            tracing::info!(stream = %self.name, rendition = name, %why, "rendition left out");
-        }
         let chosen = catalog.choose().map_err(SubscribeError::from)?;
-        let (out, events) = mpsc::channel(WAITING);
-        // Dropping the set ends all tasks.
-        let mut tasks = JoinSet::new();
-        for (track, rendition) in TrackIndex::enumerate(&chosen) {
-            let reader = subscription.read(rendition, DEADLINE).await?;
-            let supervisor = Arc::clone(&self.supervisor);
-            let late_groups = Arc::clone(&self.late_groups);
-            let to = out.clone();
-            let forwarding = forward(reader, track, late_groups, to, Arc::clone(&supervisor));
-            tasks.spawn(told(supervisor, forwarding, out.clone()));
+        let left_out = left_out(&catalog, &chosen);
+        for why in &left_out {
+            tracing::info!(stream = %self.name, "{why}");
         }
-        let following = follow(subscription, chosen.clone(), out.clone());
-        tasks.spawn(told(Arc::clone(&self.supervisor), following, out));
+        let mut readers = Readers::start(self, subscription, &chosen);
         let describe = |it: &Rendition| with_sets(it.track.clone(), &it.sets);
         let now = Instant::now();
         let request_keyframe = || self.session.request_keyframe();
@@ -115,80 +90,46 @@ impl BroadcastIngest {
             left_out,
         };
         let tracks = chosen.iter().map(describe).collect();
+        let live = LivePublisher::new(destination, note, tracks);
         let receiver = BroadcastReceiver {
             received_bytes: &self.received_bytes,
             request_keyframe: &request_keyframe,
-            live: LivePublisher::new(destination, note, tracks),
+            live: live.with_layers(layers(&chosen, now)),
+            wanted: std::mem::take(&mut readers.wanted),
             clock: catalog.clock,
             began: now,
             last_received: now,
             open: chosen.len(),
         };
-        receiver.take(events).await
+        receiver.take(&mut readers.events).await
     }
 }
 
-/// Waits for `reading`, and tells the publishing task if it panics: the track would be missing, and
-/// nobody would know why.
-async fn told(
-    supervisor: Arc<Supervisor>,
-    reading: impl Future<Output = ()>,
-    out: mpsc::Sender<ReaderEvent>,
-) {
-    if supervisor.catch_task(Part::Quic, reading).await.is_err() {
-        let _ = out.send(ReaderEvent::Panicked).await;
-    }
+/// Returns the renditions that are not received, each with the reason.
+fn left_out(catalog: &Catalog, chosen: &[Rendition]) -> Vec<String> {
+    let unsupported = catalog.unsupported.iter();
+    let unsupported = unsupported.map(|(name, why)| format!("rendition '{name}': {why}"));
+    let is_video = |it: &&Rendition| it.track.kind() == Kind::Video;
+    let other = catalog.renditions.iter().filter(is_video);
+    let other = other.filter(|it| chosen.iter().all(|taken| taken.name != it.name));
+    let other = other.map(|it| {
+        let name = &it.name;
+        format!("rendition '{name}': its size and bitrate tell no lower encoding of the video")
+    });
+    unsupported.chain(other).collect()
 }
 
-/// Reads a track and sends its frames to the publishing task.
-async fn forward(
-    mut reader: TrackReader,
-    track: TrackIndex,
-    late_groups: Arc<Counter>,
-    out: mpsc::Sender<ReaderEvent>,
-    supervisor: Arc<Supervisor>,
-) {
-    let mut late = 0;
-    loop {
-        supervisor.fault_point(FaultPoint::QuicTrack);
-        let event = match reader.next().await {
-            Ok(Some(frame)) => ReaderEvent::Frame(track, frame),
-            Ok(None) => ReaderEvent::TrackOver,
-            Err(error) => ReaderEvent::Error(error),
-        };
-        late_groups.add(reader.late() - late);
-        late = reader.late();
-        let is_last = !matches!(event, ReaderEvent::Frame(..));
-        if out.send(event).await.is_err() || is_last {
-            return;
-        }
-    }
-}
-
-/// Reports when the catalog no longer has the chosen tracks.
-async fn follow(
-    mut subscription: BroadcastReader,
-    chosen: Vec<Rendition>,
-    out: mpsc::Sender<ReaderEvent>,
-) {
-    let kind = |it: &Rendition| (it.name.clone(), it.track.codec, it.framing);
-    let before: Vec<_> = chosen.iter().map(kind).collect();
-    let event = loop {
-        match subscription.catalog().await {
-            Ok(Some(catalog)) => match catalog.choose() {
-                Ok(now) if now.iter().map(kind).collect::<Vec<_>>() == before => {}
-                Ok(_) => break ReaderEvent::CatalogOver,
-                Err(error) => break ReaderEvent::Error(error.into()),
-            },
-            // Some publishers end the catalog track once the catalog was sent.
-            Ok(None) => {
-                subscription.ended().await;
-                break ReaderEvent::CatalogOver;
-            }
-            Err(error) => break ReaderEvent::Error(error),
-        }
-    };
-    let _ = out.send(event).await;
+/// Returns the layers that the renditions of the video are, if there are several.
+fn layers(chosen: &[Rendition], now: Instant) -> Option<SourceLayers> {
+    let videos = chosen
+        .iter()
+        .filter(|it| it.track.kind() == Kind::Video)
+        .map(|it| DescribedLayer {
+            rid: it.name.clone(),
+            codec: it.track.codec,
+            bitrate: it.bitrate,
+        });
+    SourceLayers::new(videos.collect(), now)
 }
 
 /// A broadcast that is being received.
@@ -197,6 +138,8 @@ struct BroadcastReceiver<'a> {
     /// Requests a keyframe from the publisher.
     request_keyframe: &'a (dyn Fn() + Sync),
     live: LivePublisher,
+    /// Tells the task of each track whether its frames are wanted.
+    wanted: Vec<watch::Sender<bool>>,
     /// Time since 1970 at media time zero, by the publisher's clock.
     clock: Option<Duration>,
     began: Instant,
@@ -206,11 +149,19 @@ struct BroadcastReceiver<'a> {
 }
 
 impl BroadcastReceiver<'_> {
-    async fn take(mut self, mut events: mpsc::Receiver<ReaderEvent>) -> Result<(), BroadcastError> {
+    async fn take(
+        mut self,
+        events: &mut mpsc::Receiver<ReaderEvent>,
+    ) -> Result<(), BroadcastError> {
         let mut ticks = tokio::time::interval(TICK);
         let end = loop {
+            if let Err(fault) = self.look_at_layers(Instant::now()) {
+                break Err(fault);
+            }
+            let looks = self.live.layers().and_then(SourceLayers::deadline);
             let event = tokio::select! {
                 event = events.recv() => event,
+                () = reading::wait_until(looks) => continue,
                 _ = ticks.tick() => match self.tick(Instant::now()) {
                     Ok(()) => continue,
                     Err(fault) => break Err(fault),
@@ -222,8 +173,13 @@ impl BroadcastReceiver<'_> {
                         break Err(fault);
                     }
                 }
-                Some(ReaderEvent::TrackOver) if self.open > 1 => self.open -= 1,
-                Some(ReaderEvent::TrackOver | ReaderEvent::CatalogOver) | None => break Ok(()),
+                Some(ReaderEvent::TrackOver(track)) if self.open > 1 => {
+                    self.open -= 1;
+                    if let Err(refusal) = self.live.end_layer(track.get()) {
+                        break Err(refusal.into());
+                    }
+                }
+                Some(ReaderEvent::TrackOver(_) | ReaderEvent::CatalogOver) | None => break Ok(()),
                 Some(ReaderEvent::Error(error)) => break Err(error.into()),
                 Some(ReaderEvent::Panicked) => break Err(Panicked.into()),
             }
@@ -234,6 +190,18 @@ impl BroadcastReceiver<'_> {
         };
         self.live.finish(State::Down { detail });
         end
+    }
+
+    /// Tells the tasks of the layers which of them are needed.
+    fn look_at_layers(&mut self, now: Instant) -> Result<(), BroadcastError> {
+        if self.live.look_at_layers(now)?
+            && let Some(layers) = self.live.layers()
+        {
+            for (place, wanted) in self.wanted.iter().enumerate() {
+                wanted.send_replace(layers.is_fetched(place));
+            }
+        }
+        Ok(())
     }
 
     fn tick(&mut self, now: Instant) -> Result<(), BroadcastError> {

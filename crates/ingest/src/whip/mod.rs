@@ -19,7 +19,6 @@ mod arrivals;
 pub mod fuzzing;
 mod keyframes;
 mod layer_orders;
-mod layer_pauses;
 mod pausing;
 mod publication;
 mod reception;

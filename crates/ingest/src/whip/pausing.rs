@@ -7,7 +7,7 @@ use glassline_hub::Stream;
 use glassline_media::{LayerIndex, TrackIndex, TrackLayer};
 
 use super::Contribution;
-use super::layer_pauses::LayerNeed;
+use crate::layer_pauses::LayerNeed;
 use crate::publishing::Ended;
 
 /// Track of the video, whose layers are paused.

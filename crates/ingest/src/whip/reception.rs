@@ -12,8 +12,8 @@ use glassline_rtp::units::{TimedUnit, UnitAssembler};
 use glassline_webrtc::{LayerIndex, Receiver, ReceiverIndex, Session};
 
 use super::layer_orders::LayerOrder;
-use super::layer_pauses::LayerPauses;
 use crate::Units;
+use crate::layer_pauses::LayerPauses;
 use crate::simulcast::{Ranking, Simulcast};
 
 /// Most frames whose capture time waits for the frame to be complete.

@@ -7,26 +7,19 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use glassline_media::{Bitrate, Kind, MediaTime, TrackIndex};
-use moq_net::{Timescale, Timestamp, broadcast, frame as wire, group, kio, origin, track};
+use moq_net::{Timestamp, broadcast, kio, origin, track};
 
 use super::awaited_broadcast::AwaitedBroadcast;
 use super::catalog::{self, OfferedRendition};
-use super::control_datagrams;
 use super::ended::Ended;
 use super::frame::{self, Frame};
 use super::keyframe_requests::Registration;
 use super::origin::Origin;
+use super::published_track::{Pieces, PublishedTrack};
 use super::track_config::TrackConfig;
 use super::transport::Link;
+use super::write_error::WriteError;
 use super::{codec, frame::BYTES_MAX};
-
-/// Number of audio frames in one group: 100 ms of Opus.
-const AUDIO_GROUP_FRAMES: usize = 5;
-
-/// Most frames and bytes of a group without a further keyframe. The group ends before the peer
-/// refuses it (8192 frames, 32 MiB).
-const GROUP_FRAMES_MAX: usize = 8_000;
-const GROUP_BYTES_MAX: usize = 30 << 20;
 
 /// A broadcast that is being published. It ends when this value is dropped.
 pub struct Broadcast {
@@ -43,22 +36,6 @@ pub struct Broadcast {
     /// Whether the catalog was written and the broadcast announced.
     is_announced: bool,
     _origin: Origin,
-}
-
-struct PublishedTrack {
-    config: TrackConfig,
-    name: String,
-    number: u32,
-    codec: Option<String>,
-    producer: track::Producer,
-    group: Option<group::Producer>,
-    group_frames: usize,
-    group_bytes: usize,
-    /// Bytes of the present group that were written before the track had a reader.
-    unread: u64,
-    skipped: u64,
-    aborted: u64,
-    written: u64,
 }
 
 impl Origin {
@@ -108,27 +85,7 @@ impl Broadcast {
         } = awaited;
         let mut tracks = Vec::with_capacity(track_configs.len());
         for (place, config) in track_configs.into_iter().enumerate() {
-            let usual = || format!("{}{place}", config.track.kind());
-            let track_name = config.name.clone().unwrap_or_else(usual);
-            let info = track::Info::default()
-                .with_timescale(Timescale::MICRO)
-                .with_max_age(config.deadline)
-                .with_priority(config.priority);
-            let made = producer.create_track(track_name.as_str(), info);
-            tracks.push(PublishedTrack {
-                number: control_datagrams::track_number(&name, &track_name),
-                name: track_name,
-                codec: codec::name_of(&config.track, &[]),
-                config,
-                producer: made.map_err(Ended::of)?,
-                group: None,
-                group_frames: 0,
-                group_bytes: 0,
-                unread: 0,
-                skipped: 0,
-                aborted: 0,
-                written: 0,
-            });
+            tracks.push(PublishedTrack::new(&producer, &name, place, config)?);
         }
         let is_video = |it: &&PublishedTrack| it.config.track.kind() == Kind::Video;
         let numbers = tracks.iter().filter(is_video).map(|it| it.number);
@@ -198,10 +155,12 @@ impl Broadcast {
             .tracks
             .get_mut(track.get())
             .ok_or(WriteError::NoSuchTrack { track, tracks })?;
+        let mut is_news = false;
         if published.codec.is_none() && frame.keyframe {
             // This copy happens once per track.
             let whole = frame.pieces.concat();
             published.codec = codec::name_of(&published.config.track, &whole);
+            is_news = published.config.layer_of.is_some() && published.codec.is_some();
         }
         if !published.write(&frame)? {
             // Nothing more can be read of the track before its next keyframe.
@@ -220,7 +179,7 @@ impl Broadcast {
             link.control
                 .note_sent(published.number, micros, Instant::now());
         }
-        if !self.is_announced {
+        if !self.is_announced || is_news {
             self.write_catalog()?;
         }
         Ok(())
@@ -287,16 +246,42 @@ impl Broadcast {
         self.is_announced
     }
 
-    /// Waits until a reader subscribes to a track.
-    pub async fn reader_joined(&self) {
+    /// Returns the tracks that have a reader.
+    pub fn tracks_read(&self) -> Vec<TrackIndex> {
+        let tracks = TrackIndex::enumerate(&self.tracks);
+        let read = tracks.filter(|(_, it)| it.producer.is_used());
+        read.map(|(track, _)| track).collect()
+    }
+
+    /// Waits until other tracks have a reader than `known`.
+    pub async fn readers_changed(&self, known: &[TrackIndex]) {
         kio::wait(|waiter| {
-            let mut demands = self.tracks.iter().map(|it| it.producer.demand());
-            match demands.any(|it| it.poll_used(waiter).is_ready()) {
+            let mut tracks = TrackIndex::enumerate(&self.tracks);
+            let is_other = tracks.any(|(track, it)| match known.contains(&track) {
+                true => it.producer.poll_unused(waiter).is_ready(),
+                false => it.producer.demand().poll_used(waiter).is_ready(),
+            });
+            match is_other {
                 true => Poll::Ready(()),
                 false => Poll::Pending,
             }
         })
         .await;
+    }
+
+    /// States whether the catalog names `track`; it does until this is called.
+    ///
+    /// # Errors
+    /// [`WriteError::Ended`] if the broadcast has ended.
+    pub fn set_offered(&mut self, track: TrackIndex, is_offered: bool) -> Result<(), WriteError> {
+        let Some(published) = self.tracks.get_mut(track.get()) else {
+            return Ok(());
+        };
+        let was_offered = std::mem::replace(&mut published.is_offered, is_offered);
+        match self.is_announced && was_offered != is_offered {
+            true => self.write_catalog(),
+            false => Ok(()),
+        }
     }
 
     /// Returns whether `track` has a reader.
@@ -344,8 +329,18 @@ impl Broadcast {
     /// broadcast.
     fn write_catalog(&mut self) -> Result<(), WriteError> {
         let mut offered = Vec::with_capacity(self.tracks.len());
-        for published in &self.tracks {
-            let Some(codec) = &published.codec else {
+        for published in self.tracks.iter().filter(|it| it.is_offered) {
+            let best = published.config.layer_of;
+            let best = best.and_then(|best| self.tracks.get(best.get()));
+            let codec = match best.filter(|it| it.is_alike(published)) {
+                Some(best) => &best.codec,
+                None => &published.codec,
+            };
+            let Some(codec) = codec else {
+                if best.is_some() {
+                    // A layer in another codec follows once it was read.
+                    continue;
+                }
                 return Ok(());
             };
             offered.push(OfferedRendition {
@@ -368,108 +363,10 @@ impl Broadcast {
     }
 }
 
-/// A frame to be written to the send queue.
-struct Pieces<'a> {
-    time: MediaTime,
-    keyframe: bool,
-    pieces: &'a [Bytes],
-    /// Length of all pieces together, in bytes.
-    bytes: usize,
-}
-
-impl PublishedTrack {
-    /// Writes a frame. Returns whether it entered the queue.
-    fn write(&mut self, frame: &Pieces<'_>) -> Result<bool, WriteError> {
-        let is_audio = self.config.track.kind() == Kind::Audio;
-        let is_full = self.group_frames >= GROUP_FRAMES_MAX
-            || self.group_bytes + frame.bytes > GROUP_BYTES_MAX;
-        let begins = if is_audio {
-            self.group_frames >= AUDIO_GROUP_FRAMES || self.group.is_none()
-        } else {
-            frame.keyframe
-        };
-        if begins {
-            if let Some(group) = self.group.take() {
-                let _ = group.finish();
-            }
-            self.group = Some(self.producer.append_group().map_err(Ended::of)?);
-            (self.group_frames, self.group_bytes) = (0, 0);
-            if !self.producer.is_used() {
-                self.unread = 0;
-            }
-        } else if is_full && let Some(group) = self.group.take() {
-            // Without keyframes no reader can join, and a reader accepts no larger group.
-            let _ = group.finish();
-        }
-        let Some(group) = &mut self.group else {
-            self.skipped += 1;
-            return Ok(false);
-        };
-        let header = frame::header(frame.time);
-        let size = header.len() + frame.bytes;
-        let timestamp = Timestamp::from_micros(frame::micros(frame.time));
-        let info = wire::Info {
-            size: size as u64,
-            timestamp: timestamp.map_err(|_| WriteError::Time { time: frame.time })?,
-        };
-        let written = (|| {
-            let mut chunks = group.create_frame(info)?;
-            chunks.write(header)?;
-            for piece in frame.pieces {
-                chunks.write(piece.clone())?;
-            }
-            chunks.finish()
-        })();
-        if let Err(error) = written {
-            // The group is lost, but the track may continue.
-            self.group = None;
-            if self.producer.is_closed() {
-                return Err(Ended::of(error).into());
-            }
-            self.aborted += 1;
-            return Ok(false);
-        }
-        self.group_frames += 1;
-        self.group_bytes += size;
-        self.written += size as u64;
-        self.unread += size as u64;
-        Ok(true)
-    }
-}
-
 impl std::fmt::Debug for Broadcast {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Broadcast")
             .field("name", &self.name)
             .finish_non_exhaustive()
     }
-}
-
-/// The reason why a frame was not written.
-#[derive(Clone, Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum WriteError {
-    /// The caller named a track that does not exist.
-    #[error("there is no track {track}; the broadcast has {tracks}")]
-    NoSuchTrack {
-        /// Index of the track.
-        track: TrackIndex,
-        /// Number of tracks in the broadcast.
-        tracks: usize,
-    },
-    /// The frame is too long.
-    #[error("the frame has {bytes} bytes; at most {BYTES_MAX} are allowed")]
-    Long {
-        /// Length of the frame in bytes.
-        bytes: usize,
-    },
-    /// The frame's time cannot be written.
-    #[error("the frame's time of {} s cannot be sent", time.nanos() / 1_000_000_000)]
-    Time {
-        /// Presentation time of the frame.
-        time: MediaTime,
-    },
-    /// The broadcast or its session has ended.
-    #[error(transparent)]
-    Ended(#[from] Ended),
 }

@@ -23,12 +23,19 @@ const FRAME_PRIORITY: u8 = 60;
 
 /// A broadcast of the peer.
 pub struct BroadcastReader {
-    name: String,
-    broadcast: broadcast::Consumer,
-    link: Arc<Link>,
+    tracks: BroadcastTracks,
     catalogs: track::Ordered,
     group: Option<(group::Consumer, bool)>,
     document: Document,
+}
+
+/// The tracks of a peer's broadcast, to subscribe to them at any time.
+#[derive(Clone)]
+pub struct BroadcastTracks {
+    name: String,
+    broadcast: broadcast::Consumer,
+    link: Arc<Link>,
+    /// Whether the publisher asks for echoes of frames.
     echoes: bool,
 }
 
@@ -44,20 +51,23 @@ impl BroadcastReader {
         let catalogs = subscribed
             .map_err(|_| SubscribeError::NoCatalog)?
             .map_err(Ended::of)?;
-        Ok(Self {
+        let tracks = BroadcastTracks {
             name: name.to_owned(),
             broadcast,
             link,
+            echoes: false,
+        };
+        Ok(Self {
+            tracks,
             catalogs: catalogs.ordered(),
             group: None,
             document: Document::default(),
-            echoes: false,
         })
     }
 
     /// Returns the broadcast's name.
     pub fn name(&self) -> &str {
-        &self.name
+        &self.tracks.name
     }
 
     /// Returns the catalog, and then each changed catalog; `None` at the end of the broadcast.
@@ -77,7 +87,7 @@ impl BroadcastReader {
                 Ok(Some(document)) => {
                     let catalog = self.document.take(&document, *is_first)?;
                     *is_first = false;
-                    self.echoes = catalog.echoes;
+                    self.tracks.echoes = catalog.echoes;
                     return Ok(Some(catalog));
                 }
                 // The group was superseded or has ended; the loop takes the next one, if there
@@ -91,8 +101,32 @@ impl BroadcastReader {
         }
     }
 
+    /// Returns the tracks, which are those of the catalog that was returned last.
+    pub fn tracks(&self) -> BroadcastTracks {
+        self.tracks.clone()
+    }
+
+    /// Subscribes to a track, as [`BroadcastTracks::read`] does.
+    ///
+    /// # Errors
+    /// [`SubscribeError`] if the broadcast has no such track.
+    pub async fn read(
+        &self,
+        rendition: &Rendition,
+        deadline: Duration,
+    ) -> Result<TrackReader, SubscribeError> {
+        self.tracks.read(rendition, deadline).await
+    }
+
+    /// Waits until the broadcast has ended.
+    pub async fn ended(&self) {
+        self.tracks.broadcast.closed().await;
+    }
+}
+
+impl BroadcastTracks {
     /// Subscribes to a track, from its newest keyframe on. Groups that are older than the
-    /// newest one by more than `deadline` are skipped.
+    /// newest one by more than `deadline` are skipped. Dropping the reader ends the subscription.
     ///
     /// # Errors
     /// [`SubscribeError`] if the broadcast has no such track.
@@ -131,16 +165,19 @@ impl BroadcastReader {
             lag: Lag::new(deadline),
         })
     }
-
-    /// Waits until the broadcast has ended.
-    pub async fn ended(&self) {
-        self.broadcast.closed().await;
-    }
 }
 
 impl std::fmt::Debug for BroadcastReader {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("BroadcastReader")
+            .field("name", &self.tracks.name)
+            .finish_non_exhaustive()
+    }
+}
+
+impl std::fmt::Debug for BroadcastTracks {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("BroadcastTracks")
             .field("name", &self.name)
             .finish_non_exhaustive()
     }

@@ -44,6 +44,7 @@ mod message_opener;
 mod message_stream;
 mod node_session;
 mod origin;
+mod published_track;
 mod refusal;
 mod request_opener;
 mod request_stream;
@@ -57,14 +58,17 @@ mod unchecked;
 mod urgency;
 mod version;
 mod web;
+mod write_error;
 
 #[cfg(test)]
 mod tests;
 
 pub use address::{Address, AddressError, PORT};
 pub use awaited_broadcast::AwaitedBroadcast;
-pub use broadcast::{Broadcast, WriteError};
-pub use broadcast_reader::{BroadcastReader, ReceivedFrame, SubscribeError, TrackReader};
+pub use broadcast::Broadcast;
+pub use broadcast_reader::{
+    BroadcastReader, BroadcastTracks, ReceivedFrame, SubscribeError, TrackReader,
+};
 #[cfg(any(test, fuzzing))]
 pub use bursts::parse_unit;
 pub use bursts::{
@@ -72,7 +76,7 @@ pub use bursts::{
     ObjectError, PATH_MAX, PeerClock, Provenance, ReadError, ReceivedUnit, RequestRefusal,
     SentStamps, UnitBroadcast, UnitBroadcastReader, UnitCatalog, UnitCatalogError, UnitReader,
 };
-pub use catalog::{Catalog, CatalogError, Rendition, UnsupportedRendition};
+pub use catalog::{Catalog, CatalogError, LAYERS_MAX, Rendition, UnsupportedRendition};
 pub use codec::{Framing, is_carried};
 pub use control_datagrams::{Report, RoundTrips};
 pub use ended::Ended;
@@ -92,3 +96,4 @@ pub use session_stats::SessionStats;
 pub use track_config::TrackConfig;
 pub use unchecked::{StreamKind, UncheckedStream};
 pub use web::{HandshakeError, Page};
+pub use write_error::WriteError;

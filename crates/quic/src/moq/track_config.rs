@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use glassline_media::{Bitrate, Kind, Track};
+use glassline_media::{Bitrate, Kind, Track, TrackIndex};
 
 /// Priorities by kind of track, as in hang's publishers. The track with the higher number is
 /// sent first.
@@ -17,6 +17,7 @@ pub struct TrackConfig {
     pub(super) deadline: Duration,
     pub(super) priority: u8,
     pub(super) name: Option<String>,
+    pub(super) layer_of: Option<TrackIndex>,
 }
 
 impl TrackConfig {
@@ -32,6 +33,7 @@ impl TrackConfig {
             deadline: Duration::from_secs(2),
             priority,
             name: None,
+            layer_of: None,
         }
     }
 
@@ -40,6 +42,14 @@ impl TrackConfig {
     pub fn named(self, name: impl Into<String>) -> Self {
         let name = Some(name.into());
         Self { name, ..self }
+    }
+
+    /// Makes the track a lower encoding of the track with index `best`, which needs no frame to be in the
+    /// catalog: in the same codec its name there is that of the best one.
+    #[must_use]
+    pub fn as_layer_of(self, best: TrackIndex) -> Self {
+        let layer_of = Some(best);
+        Self { layer_of, ..self }
     }
 
     /// Announces the highest bitrate of the track in the catalog.

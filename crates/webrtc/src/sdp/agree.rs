@@ -6,9 +6,12 @@ use super::attributes::Attributes;
 use super::data::{self, AgreedData};
 use super::description::{MediaDescription, SessionDescription};
 use super::error::Error;
-use super::extensions::{ABS_SEND_TIME_URI, ExtensionIds, MID_URI, TRANSPORT_CC_URI};
+use super::extensions::{
+    ABS_SEND_TIME_URI, ExtensionIds, MID_URI, REPAIRED_RID_URI, RID_URI, TRANSPORT_CC_URI,
+};
 use super::format;
 use super::opus;
+use super::simulcast;
 use super::transport::{MissingAttribute, RemoteTransport};
 
 /// The agreement of an answer to our offer.
@@ -233,6 +236,8 @@ fn agreed_extensions(answer: &SessionDescription, answered: &MediaDescription) -
         mid: extension(MID_URI),
         transport_cc: extension(TRANSPORT_CC_URI),
         abs_send_time: extension(ABS_SEND_TIME_URI),
+        rid: extension(RID_URI),
+        repaired_rid: extension(REPAIRED_RID_URI),
         ..ExtensionIds::default()
     }
 }
@@ -264,6 +269,11 @@ fn agreed_track(
         extensions.abs_send_time = None;
     }
     feedback.transport_cc &= extensions.transport_cc.is_some();
+    // Without RIDs in its packets a layer cannot be told from another.
+    let rids = match extensions.rid {
+        Some(_) => simulcast::agreed(offered, answered),
+        None => Vec::new(),
+    };
     Some(NegotiatedTrack {
         track: TrackIndex(0),
         line,
@@ -276,6 +286,7 @@ fn agreed_track(
         extensions,
         feedback,
         reduced_size_rtcp: answered.attributes.has(&Attribute::RtcpReducedSize),
+        rids,
     })
 }
 

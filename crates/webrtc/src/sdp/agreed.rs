@@ -33,6 +33,8 @@ pub struct NegotiatedTrack {
     pub feedback: Feedback,
     /// Whether RTCP may arrive without a leading report (RFC 5506).
     pub reduced_size_rtcp: bool,
+    /// RIDs of our layers that the peer receives, in our order (RFC 8853); empty without simulcast.
+    pub rids: Vec<String>,
 }
 
 /// An `m=` line on which the peer sends.

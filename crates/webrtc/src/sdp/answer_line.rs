@@ -91,6 +91,7 @@ impl MediaLine {
             extensions,
             feedback: self.feedback,
             reduced_size_rtcp: self.reduced_size_rtcp,
+            rids: Vec::new(),
         }
     }
 

@@ -10,9 +10,10 @@ use super::attributes::Attributes;
 use super::credentials::IceCredentials;
 use super::data::{self, DataParameters};
 use super::description::{MediaDescription, Origin, SessionDescription};
-use super::extensions::{MID_URI, TRANSPORT_CC_URI};
+use super::extensions::{MID_URI, REPAIRED_RID_URI, RID_URI, TRANSPORT_CC_URI};
 use super::fingerprint::Fingerprint;
 use super::opus::{self, OpusOptions, Redundancy};
+use super::simulcast;
 use super::transport::{default_destination, push_candidates, push_relayed, push_transport};
 
 /// The statements of this end in an offer.
@@ -39,7 +40,7 @@ pub struct OfferParameters {
 }
 
 /// An `m=` line of video or audio in an offer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OfferedMedia {
     /// Receive this kind of media, in any codec that is supported.
     Receive(Kind),
@@ -54,36 +55,59 @@ pub enum OfferedMedia {
         /// Also receive this kind of media from the peer, in the same codec.
         receive: bool,
     },
+    /// Send several encodings of one video (RFC 8853), whose packets tell which one they belong to.
+    Simulcast {
+        /// Codec of all encodings, the only one offered.
+        codec: Codec,
+        /// RIDs of the encodings, the best first.
+        rids: Vec<String>,
+    },
 }
 
 impl OfferedMedia {
-    const fn kind(self) -> Kind {
+    const fn kind(&self) -> Kind {
         match self {
-            Self::Receive(kind) => kind,
-            Self::Send { codec, .. } => codec.kind(),
+            Self::Receive(kind) => *kind,
+            Self::Send { codec, .. } | Self::Simulcast { codec, .. } => codec.kind(),
         }
     }
 
-    const fn direction(self) -> Direction {
+    const fn direction(&self) -> Direction {
         match self {
             Self::Receive(_) => Direction::RecvOnly,
             Self::Send { receive: true, .. } => Direction::SendRecv,
-            Self::Send { receive: false, .. } => Direction::SendOnly,
+            Self::Send { receive: false, .. } | Self::Simulcast { .. } => Direction::SendOnly,
         }
     }
 
-    fn offers(self, codec: Codec) -> bool {
+    fn offers(&self, codec: Codec) -> bool {
         match self {
             Self::Receive(_) => true,
-            Self::Send { codec: ours, .. } => ours == codec,
+            Self::Send { codec: ours, .. } | Self::Simulcast { codec: ours, .. } => *ours == codec,
         }
     }
 
     /// Returns the number of channels of the audio that is sent.
-    const fn channels(self) -> Option<u8> {
+    const fn channels(&self) -> Option<u8> {
         match self {
-            Self::Receive(_) => None,
-            Self::Send { channels, .. } => Some(channels),
+            Self::Receive(_) | Self::Simulcast { .. } => None,
+            Self::Send { channels, .. } => Some(*channels),
+        }
+    }
+
+    /// Returns the RTP sources that are announced. Those of layers are not: their packets carry RIDs
+    /// (RFC 8853 §5.5).
+    const fn sender(&self) -> Option<SenderSsrc> {
+        match self {
+            Self::Send { sender, .. } => Some(*sender),
+            Self::Receive(_) | Self::Simulcast { .. } => None,
+        }
+    }
+
+    fn rids(&self) -> &[String] {
+        match self {
+            Self::Simulcast { rids, .. } => rids,
+            Self::Receive(_) | Self::Send { .. } => &[],
         }
     }
 }
@@ -111,7 +135,7 @@ pub fn offer(parameters: &OfferParameters) -> SessionDescription {
         lines: vec![('t', "0 0".to_owned())],
         attributes: session,
         media: media
-            .map(|(index, media)| section(index, *media, parameters))
+            .map(|(index, media)| section(index, media, parameters))
             .chain(data)
             .collect(),
     }
@@ -186,6 +210,9 @@ const RED: u8 = 63;
 /// Ids and URIs of the header extensions in our offers.
 const EXTENSIONS: [(u16, &str); 2] = [(1, MID_URI), (2, TRANSPORT_CC_URI)];
 
+/// Ids and URIs of the further header extensions of layers.
+const LAYER_EXTENSIONS: [(u16, &str); 2] = [(3, RID_URI), (4, REPAIRED_RID_URI)];
+
 const fn h264(payload_type: u8, rtx: u8, parameters: &'static str) -> Offered {
     video(payload_type, rtx, Codec::H264, parameters)
 }
@@ -208,7 +235,7 @@ const fn audio(payload_type: u8, codec: Codec, parameters: &'static str) -> Offe
     }
 }
 
-fn section(index: usize, media: OfferedMedia, parameters: &OfferParameters) -> MediaDescription {
+fn section(index: usize, media: &OfferedMedia, parameters: &OfferParameters) -> MediaDescription {
     let kind = media.kind();
     let offered: &[Offered] = match kind {
         Kind::Video => &VIDEO,
@@ -232,11 +259,12 @@ fn section(index: usize, media: OfferedMedia, parameters: &OfferParameters) -> M
         &parameters.fingerprint,
         Setup::ActPass,
     );
-    for (id, uri) in EXTENSIONS {
+    let of_layers = LAYER_EXTENSIONS.iter().filter(|_| !media.rids().is_empty());
+    for (id, uri) in EXTENSIONS.iter().chain(of_layers) {
         attributes.push(Attribute::ExtensionMap(ExtensionMap {
-            id,
+            id: *id,
             direction: None,
-            uri: uri.to_owned(),
+            uri: (*uri).to_owned(),
             parameters: String::new(),
         }));
     }
@@ -247,15 +275,16 @@ fn section(index: usize, media: OfferedMedia, parameters: &OfferParameters) -> M
         let audio = || opus::wanted(parameters.opus, media.channels());
         push_offered(&mut attributes, format, audio);
     }
-    if let OfferedMedia::Send { sender, .. } = media {
+    if media.direction().sends() {
         let sent = SentTrack {
             kind,
             track: index,
-            sender: Some(sender),
+            sender: media.sender(),
             stream_id: &parameters.cname,
             cname: &parameters.cname,
         };
         sent.push(&mut attributes);
+        simulcast::push_offer(&mut attributes, media.rids());
     }
     if index == 0 {
         push_relayed(&mut attributes, &parameters.relayed);

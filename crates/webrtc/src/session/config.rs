@@ -2,7 +2,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use aws_lc_rs::hkdf;
-use glassline_media::{Kind, Ssrc, Track, WallClock};
+use glassline_media::{Kind, Ssrc, Track, TrackIndex, WallClock};
 use zeroize::Zeroizing;
 
 use glassline_sctp as sctp;
@@ -64,6 +64,15 @@ pub struct DialConfig {
     pub mode: ReceiveMode,
     /// Data channels. With [`Kinds::NONE`] and nothing to send, the session has only data.
     pub data: Option<DataConfig>,
+}
+
+/// A track of ours that is one of several encodings of a video.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SimulcastLayer {
+    /// Index of the track in [`DialConfig::send`].
+    pub track: TrackIndex,
+    /// RID (RFC 8851) of 1 to 16 letters, digits, `-` and `_`; each layer has another one.
+    pub rid: String,
 }
 
 /// Configuration of a session's data channels.

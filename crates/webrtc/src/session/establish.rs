@@ -11,7 +11,7 @@ use super::event::EventQueue;
 use super::reports::Reports;
 use super::{
     AcceptConfig, DataConfig, DialConfig, Dialing, HANDSHAKE_MAX, ReceiveMode, Receiver, Secrets,
-    Sender, Session, State, TrackSecrets,
+    Sender, SentSource, Session, SimulcastLayer, State,
 };
 use crate::dtls::Association;
 use crate::ice;
@@ -133,11 +133,22 @@ impl Session {
     /// its DTLS role. Returns the session and the SDP offer; pass the answer to
     /// [`set_answer`](Self::set_answer).
     pub fn dial(config: DialConfig, now: Instant) -> (Self, String) {
+        Self::dial_simulcast(config, &[], now)
+    }
+
+    /// Creates an offer as [`dial`](Self::dial) does, in which the tracks that `layers` name, the best
+    /// first, are encodings of one video (RFC 8853). All have the codec of the first. Each that the answer
+    /// receives has a [`Sender`] of its own; of an answer without simulcast the first has.
+    pub fn dial_simulcast(
+        config: DialConfig,
+        layers: &[SimulcastLayer],
+        now: Instant,
+    ) -> (Self, String) {
         let secrets = &config.secrets;
         let credentials = credentials(secrets);
         let mut ice =
             ice::Agent::full(credentials.clone(), secrets.tie_breaker, &config.local, now);
-        let (media, sent) = offered(&config);
+        let (media, sent) = offered(&config, layers);
         let mut turn_allocations = config.turn_allocations;
         turn_allocations.retain(|allocation| allocation.relayed().is_some());
         let relayed = turn_allocations
@@ -183,13 +194,19 @@ impl Session {
         self.timeout = None;
         let dialing = self.dialing.as_ref().ok_or(SetAnswerError::NotAwaited)?;
         let agreed = sdp::apply_answer(&dialing.offer, answer)?;
-        let senders = agreed.tracks.into_iter().map(|track| {
-            let (index, secrets) = dialing.sent[track.track];
-            let track = sdp::NegotiatedTrack {
-                track: index,
-                ..track
-            };
-            Sender::new(&track, &secrets)
+        let senders = agreed.tracks.into_iter().flat_map(|mut track| {
+            let sources = &dialing.sent[track.track];
+            let rids = std::mem::take(&mut track.rids);
+            let is_taken = |it: &&SentSource| it.rid.as_ref().is_some_and(|it| rids.contains(it));
+            let layers: Vec<_> = sources.iter().filter(is_taken).collect();
+            let only = sources.iter().take(usize::from(layers.is_empty()));
+            let only = only.map(|it| (it, None));
+            let sent = layers.into_iter().map(|it| (it, it.rid.as_deref()));
+            let senders = sent.chain(only).map(|(source, rid)| {
+                track.track = source.track;
+                Sender::new(&track, &source.secrets, rid)
+            });
+            senders.collect::<Vec<_>>()
         });
         let senders: Vec<Sender> = senders.collect();
         if !all_differ(senders.iter().flat_map(ssrcs).collect()) {
@@ -280,24 +297,49 @@ fn credentials(secrets: &Secrets) -> IceCredentials {
     }
 }
 
-/// Returns the `m=` lines of our offer and, for those that send, in the same order, the index
-/// of the track and its random values.
-fn offered(config: &DialConfig) -> (Vec<OfferedMedia>, Vec<(TrackIndex, TrackSecrets)>) {
-    let (mut media, mut sent) = (Vec::new(), Vec::new());
+/// Returns the `m=` lines of our offer and, for those that send, in the same order, the RTP sources of
+/// each. The tracks of `layers` share a line.
+fn offered(
+    config: &DialConfig,
+    layers: &[SimulcastLayer],
+) -> (Vec<OfferedMedia>, Vec<Vec<SentSource>>) {
+    let (mut media, mut sent) = (Vec::new(), Vec::<Vec<SentSource>>::new());
+    let rid = |track| layers.iter().find(|it| it.track == track);
+    let rid = |track| rid(track).map(|it| it.rid.clone());
     for kind in [Kind::Video, Kind::Audio] {
         let mut receive = config.receive.iter().any(|it| it == kind);
         let tracks = TrackIndex::enumerate(config.send.iter().zip(&config.secrets.tracks));
-        for (index, (track, secrets)) in tracks.filter(|(_, (it, _))| it.kind() == kind) {
-            sent.push((index, *secrets));
-            media.push(OfferedMedia::Send {
-                codec: track.codec,
-                channels: track.channels,
-                sender: sdp::SenderSsrc {
-                    ssrc: secrets.ssrc,
-                    rtx: (kind == Kind::Video).then_some(secrets.rtx_ssrc),
+        let of_kind = tracks.filter(|(_, (it, _))| it.kind() == kind);
+        let mut simulcast: Option<usize> = None;
+        for (index, (track, secrets)) in of_kind {
+            let source = SentSource {
+                track: index,
+                secrets: *secrets,
+                rid: rid(index),
+            };
+            if let (Some(line), true) = (simulcast, source.rid.is_some()) {
+                sent[line].push(source);
+                continue;
+            }
+            media.push(match source.rid {
+                Some(_) => {
+                    simulcast = Some(sent.len());
+                    OfferedMedia::Simulcast {
+                        codec: track.codec,
+                        rids: layers.iter().map(|it| it.rid.clone()).collect(),
+                    }
+                }
+                None => OfferedMedia::Send {
+                    codec: track.codec,
+                    channels: track.channels,
+                    sender: sdp::SenderSsrc {
+                        ssrc: secrets.ssrc,
+                        rtx: (kind == Kind::Video).then_some(secrets.rtx_ssrc),
+                    },
+                    receive: std::mem::take(&mut receive),
                 },
-                receive: std::mem::take(&mut receive),
             });
+            sent.push(vec![source]);
         }
         if receive {
             media.push(OfferedMedia::Receive(kind));
@@ -320,7 +362,7 @@ fn senders(negotiated: &sdp::Negotiated, secrets: &Secrets) -> Result<Vec<Sender
     let used = pairs.clone().flat_map(|(_, it)| [it.ssrc, it.rtx_ssrc]);
     let all_differ = all_differ(used.collect());
     let senders: Vec<Sender> = pairs
-        .map(|(track, secrets)| Sender::new(track, secrets))
+        .map(|(track, secrets)| Sender::new(track, secrets, None))
         .collect();
     if !all_differ || senders.len() != negotiated.tracks.len() {
         return Err(AcceptError::Secrets);

@@ -39,7 +39,8 @@ mod turn_path;
 mod unchecked;
 
 pub use config::{
-    AcceptConfig, DataConfig, DialConfig, Kinds, ReceiveMode, Secrets, TRACKS_MAX, TrackSecrets,
+    AcceptConfig, DataConfig, DialConfig, Kinds, ReceiveMode, Secrets, SimulcastLayer, TRACKS_MAX,
+    TrackSecrets,
 };
 pub use congestion::{ControlPlan, ControlStart};
 pub use congestion_control::PathReport;
@@ -122,10 +123,19 @@ struct Keys {
 struct Dialing {
     certificate: Arc<Certificate>,
     offer: sdp::SessionDescription,
-    /// Tracks that the offer sends, in the order of its `m=` lines.
-    sent: Vec<(TrackIndex, TrackSecrets)>,
+    /// RTP sources of each `m=` line on which the offer sends, in the order of the lines.
+    sent: Vec<Vec<SentSource>>,
     /// Configured choice of ciphers for data.
     cipher: Option<CipherChoice>,
+}
+
+/// A track that an offer sends, or a layer of one.
+#[derive(Debug)]
+struct SentSource {
+    track: TrackIndex,
+    secrets: TrackSecrets,
+    /// RID of a simulcast layer.
+    rid: Option<String>,
 }
 
 /// State of the connection.

@@ -25,7 +25,7 @@ use super::config::TrackSecrets;
 use super::repairs::Requests;
 use super::reseal::{FirstSending, ResealRing};
 pub(super) use super::template::Outgoing;
-use super::template::Template;
+use super::template::{LayerElements, Template};
 use crate::sdp::NegotiatedTrack;
 use crate::srtp::{DuplicateSsrc, Outbound, SealedRtp, StreamIndex};
 
@@ -121,7 +121,18 @@ const PADDING_BYTES: usize = 255;
 const REPORT_INTERVAL: Duration = Duration::from_secs(1);
 
 impl Sender {
-    pub(super) fn new(negotiated: &NegotiatedTrack, secrets: &TrackSecrets) -> Self {
+    /// Creates the sender of a track, or of the simulcast layer `rid` of one.
+    pub(super) fn new(
+        negotiated: &NegotiatedTrack,
+        secrets: &TrackSecrets,
+        rid: Option<&str>,
+    ) -> Self {
+        let ids = negotiated.extensions;
+        let of_layer = |id: Option<u8>| {
+            let rid = rid?;
+            let elements = [(ids.mid, &negotiated.mid[..]), (id, rid)];
+            Some(Box::new(LayerElements::new(elements)))
+        };
         let transport = negotiated
             .feedback
             .transport_cc
@@ -144,8 +155,12 @@ impl Sender {
             clock_rate: negotiated.codec.clock_rate(),
             nack: negotiated.feedback.nack,
             timestamp_start: secrets.timestamp,
-            header: Template::new(negotiated.payload_type, None),
-            rtx_header: Template::new(negotiated.rtx_payload_type.unwrap_or(0), None),
+            header: Template::new(negotiated.payload_type, None, of_layer(ids.rid)),
+            rtx_header: Template::new(
+                negotiated.rtx_payload_type.unwrap_or(0),
+                None,
+                of_layer(ids.repaired_rid.or(ids.rid)),
+            ),
             transport,
             first: secrets.sequence,
             rtx_first: secrets.rtx_sequence,

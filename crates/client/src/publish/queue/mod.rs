@@ -6,6 +6,9 @@
 //!           └ late: reset whole, the next one begins at once
 //! ```
 //!
+//! Several tracks of video are encodings of one, the best first. The lowest is sent first, so that a path
+//! that does not carry all of them loses the best.
+//!
 //! A group is a keyframe and the frames that follow it up to the next. A unit that has waited
 //! longer than [`Config::delay_max`] is late, and its whole group with it, because a decoder
 //! cannot show an incomplete group. If there is no newer group, the encoder is asked for a
@@ -16,6 +19,7 @@
 //! The queue is sans-IO: the owner of a transport calls [`SendQueue::next`] whenever the
 //! transport takes more, and carries out the actions.
 
+use std::cmp::Reverse;
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
@@ -235,19 +239,20 @@ impl SendQueue {
         Some(made + self.config.delay_max + Duration::from_millis(1))
     }
 
-    /// Returns the next action: resets, then audio, then the oldest frame. `None` if nothing
-    /// waits.
+    /// Returns the next action: resets, then audio, then the oldest frame of the lowest encoding. `None`
+    /// if nothing waits.
     pub fn next(&mut self, now: Instant) -> Option<SendAction> {
         self.enforce(now);
         if let Some(reset) = self.resets.pop_front() {
             return Some(reset);
         }
-        let waiting = |track_queue: &&mut TrackQueue| track_queue.oldest().is_some();
-        let rank = |track_queue: &&mut TrackQueue| {
+        let tracks = self.tracks.iter_mut().enumerate();
+        let waiting = tracks.filter(|(_, it)| it.oldest().is_some());
+        let (_, track_queue) = waiting.min_by_key(|(place, track_queue)| {
             let made = track_queue.oldest().map(|unit| unit.made);
-            (track_queue.kind == Kind::Video, made)
-        };
-        let track_queue = self.tracks.iter_mut().filter(waiting).min_by_key(rank)?;
+            let layer = (track_queue.kind == Kind::Video).then_some(Reverse(*place));
+            (layer, made)
+        })?;
         let action = track_queue.take()?;
         if let SendAction::Send { unit, .. } = &action {
             self.bytes -= unit.data.len() as u64;

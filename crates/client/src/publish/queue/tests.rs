@@ -260,3 +260,36 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn the_lowest_layer_is_sent_first_and_the_best_is_lost_where_not_all_fit() {
+    let now = Instant::now();
+    let at = |ms: u64| now + Duration::from_millis(ms);
+    let config = Config::of(Rule::Coupled);
+    let kinds = [Kind::Video, Kind::Audio, Kind::Video];
+    let mut queue = SendQueue::new(config, &kinds);
+    for frame in 0..60_u64 {
+        for track in 0..3 {
+            queue.push(
+                at(frame * 40),
+                Unit {
+                    track: TrackIndex(track),
+                    time: MediaTime::ZERO + Duration::from_millis(frame * 40),
+                    keyframe: track == 1 || frame % 25 == 0,
+                    data: vec![0; 100].into(),
+                    made: at(frame * 40),
+                },
+            );
+        }
+        // Two of three units fit.
+        let sent = [0, 1].map(|_| match queue.next(at(frame * 40)) {
+            Some(SendAction::Send { unit, .. }) => unit.track.get(),
+            _ => usize::MAX,
+        });
+        if frame < 30 {
+            assert_eq!(sent, [1, 2], "audio, then the low layer");
+        }
+    }
+    let dropped = queue.dropped();
+    assert!(dropped.late_units > 0, "{dropped:?}");
+}

@@ -55,7 +55,7 @@ pub(super) fn play(
     first: usize,
     carries: fn(&Track) -> bool,
 ) -> Result<Vec<Track>, Error> {
-    let (tracks, numbers) = choose(source.tracks(), first, carries)?;
+    let (tracks, numbers) = choose(source.tracks(), context, first, carries)?;
     let role = if first == 0 {
         ThreadRole::Primary
     } else {
@@ -74,9 +74,11 @@ pub(super) fn play(
     Ok(tracks)
 }
 
-/// Chooses the tracks that are sent; returns them, and each input track's number among them.
+/// Chooses the tracks that are sent, of a layer its video; returns them, and each input track's number
+/// among them.
 pub(super) fn choose(
     tracks: &[Track],
+    context: &SourceContext,
     first: usize,
     carries: fn(&Track) -> bool,
 ) -> Result<(Vec<Track>, Vec<Option<TrackIndex>>), Error> {
@@ -84,7 +86,9 @@ pub(super) fn choose(
     let mut numbers = Vec::new();
     let mut refused = None;
     for track in tracks {
-        if carries(track) {
+        if context.is_layer() && track.kind() != Kind::Video {
+            numbers.push(None);
+        } else if carries(track) {
             numbers.push(Some(TrackIndex(first + chosen.len())));
             chosen.push(track.clone());
         } else {

@@ -26,7 +26,7 @@ pub(super) fn play(
     context: &SourceContext,
 ) -> Result<Vec<Track>, Error> {
     let first = files::open(paths, spec, fps)?;
-    let (tracks, numbers) = files::choose(first.tracks(), 0, spec.carries)?;
+    let (tracks, numbers) = files::choose(first.tracks(), context, 0, spec.carries)?;
     let audio = first
         .tracks()
         .iter()
@@ -267,6 +267,7 @@ mod tests {
                 path: rung.to_owned(),
                 rate: Some(Bitrate::from_bps(300_000)),
             }],
+            layers: Vec::new(),
             start: Bitrate::from_bps(300_000),
             carries: |track| track.codec == Codec::H264,
         }
@@ -281,6 +282,8 @@ mod tests {
             events,
             control: Arc::new(SourceControl::new(Bitrate::from_bps(300_000))),
             counters: Arc::default(),
+            video: TrackIndex(0),
+            began: Arc::new(Instant::now().into()),
         };
         let tracks = play(std::slice::from_ref(&high), &spec(&low), None, &context);
         assert_eq!(tracks.expect("both fit").len(), 1);

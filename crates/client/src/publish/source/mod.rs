@@ -1,22 +1,24 @@
 //! Sources of units: threads that read, wait until units are due, and deliver them.
 //!
-//! Through [`SourceControl`] a session tells its source the bitrate to make and when a keyframe is
+//! Through [`SourceControls`] a session tells its source the bitrate to make and when a keyframe is
 //! wanted. Sources that can do neither ignore it.
 
 mod camera;
+mod controls;
 mod files;
 mod ladder;
+mod layers;
 mod pipe;
 mod raw;
 
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use glassline_demux::Frame;
-use glassline_media::{Bitrate, Kind, Track, TrackIndex};
+use glassline_media::{Kind, Track, TrackIndex};
 use tokio::sync::mpsc;
 
 use crate::publish::clock::{Pace, Timeline};
@@ -24,71 +26,13 @@ use crate::publish::encoder;
 use crate::publish::input::{Input, Spec};
 use crate::publish::unit::Unit;
 
+pub use controls::{SourceControl, SourceControls};
+
 /// Most units that a source may be ahead of its session, which takes each at once.
 const AHEAD: usize = 256;
 
 /// Longest sleep without checking whether to stop.
 const NAP: Duration = Duration::from_millis(100);
-
-/// Requests of a session to its source.
-#[derive(Debug)]
-pub struct SourceControl {
-    target_bps: AtomicU64,
-    keyframe: AtomicBool,
-    stop: AtomicBool,
-}
-
-impl SourceControl {
-    /// Makes requests that begin with the bitrate `target`.
-    pub(crate) const fn new(target: Bitrate) -> Self {
-        Self {
-            target_bps: AtomicU64::new(target.bps()),
-            keyframe: AtomicBool::new(false),
-            stop: AtomicBool::new(false),
-        }
-    }
-
-    /// The bitrate to make.
-    pub fn target(&self) -> Bitrate {
-        Bitrate::from_bps(self.target_bps.load(Ordering::Relaxed))
-    }
-
-    /// Sets the bitrate that the source should make.
-    pub fn set_target(&self, target: Bitrate) {
-        self.target_bps.store(target.bps(), Ordering::Relaxed);
-    }
-
-    /// Asks the encoder for a keyframe as soon as possible.
-    pub fn want_keyframe(&self) {
-        self.keyframe.store(true, Ordering::Relaxed);
-    }
-
-    fn take_keyframe(&self) -> bool {
-        self.keyframe.swap(false, Ordering::Relaxed)
-    }
-
-    /// Stops the source's threads, except one that waits for a pipe.
-    pub fn stop(&self) {
-        self.stop.store(true, Ordering::Relaxed);
-    }
-
-    fn is_stopped(&self) -> bool {
-        self.stop.load(Ordering::Relaxed)
-    }
-
-    /// Sleeps until `due`; returns false if the source is to stop.
-    fn sleep_until(&self, due: Instant) -> bool {
-        loop {
-            if self.is_stopped() {
-                return false;
-            }
-            match due.checked_duration_since(Instant::now()) {
-                Some(left) if !left.is_zero() => thread::sleep(left.min(NAP)),
-                _ => return true,
-            }
-        }
-    }
-}
 
 /// Counts of a source.
 #[derive(Debug, Default)]
@@ -124,7 +68,7 @@ pub struct Source {
     /// Units and the end.
     pub events: mpsc::Receiver<Event>,
     /// Requests to the source.
-    pub control: Arc<SourceControl>,
+    pub controls: SourceControls,
     /// Counts of the source.
     pub counters: Arc<SourceCounters>,
     /// Whether the source follows the requested bitrate: it has an encoder, or renditions.
@@ -138,7 +82,7 @@ pub struct Source {
 enum ThreadRole {
     /// The source ends with this thread.
     Primary,
-    /// The source continues; the thread adds audio to another thread's video.
+    /// The source continues; the thread adds audio or a layer to another thread's video.
     Auxiliary,
 }
 
@@ -149,9 +93,23 @@ struct SourceContext {
     events: mpsc::Sender<Event>,
     control: Arc<SourceControl>,
     counters: Arc<SourceCounters>,
+    /// Number of the video's track: 0, or that of a layer.
+    video: TrackIndex,
+    /// When the first units are due, once all inputs are open.
+    began: Arc<OnceLock<Instant>>,
 }
 
 impl SourceContext {
+    /// Returns whether the source brings a lower encoding of another one's video.
+    fn is_layer(&self) -> bool {
+        self.video != TrackIndex(0)
+    }
+
+    /// Waits until all inputs are open; returns when that was, so that they play in step.
+    fn began(&self) -> Instant {
+        *self.began.wait()
+    }
+
     /// Delivers a unit; returns false if the session takes none any more.
     fn deliver(&self, unit: Unit) -> bool {
         self.events.blocking_send(Event::Unit(unit)).is_ok()
@@ -163,7 +121,7 @@ impl SourceContext {
         &self,
         mut next: impl FnMut() -> Result<Option<(TrackIndex, Frame)>, Error>,
     ) -> Result<(), Error> {
-        let mut pace = Pace::new(self.timeline, Instant::now());
+        let mut pace = Pace::new(self.timeline, self.began());
         while let Some((track, frame)) = next()? {
             if !self.control.sleep_until(pace.due(frame.decode_time)) {
                 return Ok(());
@@ -199,6 +157,10 @@ impl SourceContext {
         run: impl FnOnce(&Self) -> Result<(), Error> + Send + 'static,
     ) -> Result<(), Error> {
         let context = self.clone();
+        let role = match self.is_layer() {
+            true => ThreadRole::Auxiliary,
+            false => role,
+        };
         let thread = thread::Builder::new().name(name.to_owned());
         let started = thread.spawn(move || {
             let how = run(&context);
@@ -208,7 +170,7 @@ impl SourceContext {
                 (ThreadRole::Auxiliary, Ok(())) => {}
                 (ThreadRole::Auxiliary, Err(error)) => {
                     tracing::warn!(
-                        "the audio input ended, the stream continues without it: {error}"
+                        "an input beside the main one ended, the stream continues without it: {error}"
                     );
                 }
             }
@@ -230,49 +192,85 @@ pub async fn open(spec: &Spec) -> Result<Source, Error> {
         events,
         control: Arc::new(SourceControl::new(spec.start)),
         counters: Arc::new(SourceCounters::default()),
+        video: TrackIndex(0),
+        began: Arc::default(),
     };
-    let (control, counters) = (Arc::clone(&context.control), Arc::clone(&context.counters));
+    let (counters, began) = (Arc::clone(&context.counters), Arc::clone(&context.began));
     let camera = match &spec.input {
         Input::Camera(camera) => Some(camera::play(camera, &context, spec.carries).await?),
         _ => None,
     };
-    let spec = spec.clone();
+    let (spec, start) = (spec.clone(), spec.start);
     let opening = tokio::task::spawn_blocking(move || begin(&spec, &context, camera));
     let opened = opening.await.expect("opening an input does not panic");
-    let (tracks, adapts) = opened?;
+    // Threads of inputs that were opened before another one failed wait, too: they end, as nobody takes
+    // their units.
+    began.get_or_init(Instant::now);
+    let Opened { tracks, controls } = opened?;
+    let adapts = controls.adapt();
+    controls.set_target(start);
     Ok(Source {
         tracks,
         events: receiver,
-        control,
+        controls,
         counters,
         adapts,
         zero,
     })
 }
 
-/// Starts the threads; returns the tracks and whether the source adapts. A camera's tracks
-/// are known already.
+/// The inputs of a source, whose threads have started.
+struct Opened {
+    tracks: Vec<Track>,
+    controls: SourceControls,
+}
+
+/// Starts the threads. A camera's tracks are known already.
 fn begin(
     spec: &Spec,
     context: &SourceContext,
     camera: Option<Vec<Track>>,
-) -> Result<(Vec<Track>, bool), Error> {
+) -> Result<Opened, Error> {
     let audio = match &spec.audio {
         Some(path) => Some(files::open_audio(path, spec.once)?),
         None => None,
     };
+    let (mut tracks, adapts) = match camera {
+        Some(_) if !spec.rungs.is_empty() => return Err(Error::RungsWithoutFile),
+        Some(tracks) => (tracks, false),
+        None => play(spec, context)?,
+    };
+    if let Some(audio) = audio {
+        let has_audio = tracks.iter().any(|track| track.kind() == Kind::Audio);
+        if has_audio {
+            return Err(Error::SecondAudio);
+        }
+        tracks.extend(files::play(audio, context, tracks.len(), spec.carries)?);
+    }
+    let mut controls = SourceControls::new(Arc::clone(&context.control), adapts, &tracks);
+    layers::play(spec, context, &mut tracks, &mut controls)?;
+    Ok(Opened { tracks, controls })
+}
+
+/// Starts the threads of the input; returns its tracks, and whether it adapts.
+fn play(spec: &Spec, context: &SourceContext) -> Result<(Vec<Track>, bool), Error> {
     let carries = spec.carries;
+    let first = context.video.get();
     let piped = named_pipe(spec);
     let spec = piped.as_ref().unwrap_or(spec);
-    let (mut tracks, adapts) = match &spec.input {
+    Ok(match &spec.input {
         Input::Files { paths, fps } if spec.rungs.is_empty() => {
             let source = files::open(paths, spec, *fps)?;
-            (files::play(source, context, 0, carries)?, false)
+            (files::play(source, context, first, carries)?, false)
         }
         Input::Files { paths, fps } => (ladder::play(paths, spec, *fps, context)?, true),
         _ if !spec.rungs.is_empty() => return Err(Error::RungsWithoutFile),
-        Input::Clip => (files::play(files::clip(spec)?, context, 0, carries)?, false),
-        Input::Camera(_) => (camera.unwrap_or_default(), false),
+        Input::Clip => {
+            let source = files::clip(spec)?;
+            (files::play(source, context, first, carries)?, false)
+        }
+        // Cameras are connected before, by the asynchronous part.
+        Input::Camera(_) => return Err(Error::CameraAsLayer),
         Input::Pattern { width, height, fps } => {
             let track = raw::play_pattern(*width, *height, *fps, spec, context)?;
             (vec![track], true)
@@ -281,15 +279,7 @@ fn begin(
             let (track, adapts) = pipe::open(path.as_deref(), spec, context)?;
             (vec![track], adapts)
         }
-    };
-    if let Some(audio) = audio {
-        let has_audio = tracks.iter().any(|track| track.kind() == Kind::Audio);
-        if has_audio {
-            return Err(Error::SecondAudio);
-        }
-        tracks.extend(files::play(audio, context, tracks.len(), carries)?);
-    }
-    Ok((tracks, adapts))
+    })
 }
 
 /// Returns the specification of an input that is a named pipe, whatever its name ends with: it is
@@ -372,6 +362,19 @@ pub enum Error {
         name: String,
         /// The part that does not fit.
         why: String,
+    },
+    /// A layer comes from a camera.
+    #[error(
+        "--layer takes a file, a pipe or test; let the server pull several streams of a camera"
+    )]
+    CameraAsLayer,
+    /// A layer does not fit the input.
+    #[error("--layer {name}: {why}")]
+    Layer {
+        /// The layer as it was given.
+        name: String,
+        /// The part that does not fit.
+        why: &'static str,
     },
     /// `--audio` was given for an input that has audio.
     #[error("--audio: the input has audio already; leave one of them out")]

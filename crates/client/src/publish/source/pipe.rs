@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use glassline_demux::FrameRate;
 use glassline_demux::live::{Notes, Splitter};
 use glassline_demux::y4m::Parser;
-use glassline_media::{Track, TrackIndex};
+use glassline_media::Track;
 
 use super::raw::{self, RawFrameSender};
 use super::{Error, SourceContext, ThreadRole};
@@ -209,7 +209,7 @@ fn play_units(mut input: Input, spec: &Spec, context: &SourceContext) -> Result<
             while let Some(unit) = splitter.next_unit() {
                 let due = clock.place(if unit.field { 0.5 } else { 1.0 });
                 let unit = Unit {
-                    track: TrackIndex(0),
+                    track: context.video,
                     time: context.timeline.place(due),
                     keyframe: unit.keyframe,
                     data: unit.data,
@@ -258,7 +258,7 @@ mod tests {
     use super::*;
     use crate::publish::clock::Timeline;
     use crate::publish::source::{Event, SourceControl, SourceCounters};
-    use glassline_media::{Bitrate, Codec};
+    use glassline_media::{Bitrate, Codec, TrackIndex};
     use std::io::Cursor;
     use std::sync::Arc;
     use tokio::sync::mpsc;
@@ -273,6 +273,7 @@ mod tests {
             live,
             audio: None,
             rungs: Vec::new(),
+            layers: Vec::new(),
             start: Bitrate::from_bps(500_000),
             carries: |track| track.codec == Codec::H264,
         }
@@ -285,6 +286,8 @@ mod tests {
             events,
             control: Arc::new(SourceControl::new(Bitrate::from_bps(500_000))),
             counters: Arc::new(SourceCounters::default()),
+            video: TrackIndex(0),
+            began: Arc::new(Instant::now().into()),
         };
         (context, receiver)
     }
@@ -333,7 +336,8 @@ mod tests {
         };
         let (context, events) = context();
         let begun = crate::publish::source::begin(&spec, &context, None);
-        let (tracks, adapts) = begun.expect("H.264");
+        let begun = begun.expect("H.264");
+        let (tracks, adapts) = (begun.tracks, begun.controls.adapt());
         assert_eq!(
             (tracks.len(), tracks[0].codec, adapts),
             (1, Codec::H264, false)

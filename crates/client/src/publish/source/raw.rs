@@ -10,7 +10,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use glassline_demux::y4m::{Frame, Header};
-use glassline_media::{Codec, Track, TrackIndex, VideoParameters};
+use glassline_media::{Codec, Track, VideoParameters};
 
 use super::{Error, NAP, SourceContext, SourceControl, SourceCounters, ThreadRole};
 use crate::publish::encoder::{Config, Encoder, OpenH264};
@@ -192,7 +192,7 @@ fn encode(
             continue;
         };
         let unit = Unit {
-            track: TrackIndex(0),
+            track: context.video,
             time: context.timeline.place(at),
             keyframe: encoded.keyframe,
             data: encoded.data,
@@ -224,7 +224,7 @@ pub(super) fn play_pattern(
     let once = spec.once.then_some(fps.saturating_mul(10));
     context.spawn("pattern", ThreadRole::Auxiliary, move |context| {
         let mut pattern = Pattern::new(header.width, header.height, fps);
-        let begun = Instant::now();
+        let begun = context.began();
         for number in 0..once.unwrap_or(u32::MAX) {
             let due = begun + Duration::from_secs(1) * number / fps;
             if !context.control.sleep_until(due) || !raw_frames.send(pattern.draw(number), due) {

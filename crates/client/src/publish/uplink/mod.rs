@@ -14,6 +14,7 @@
 
 #[cfg(test)]
 mod film;
+mod layers;
 mod moq;
 mod outgoing;
 mod packetized;
@@ -215,6 +216,11 @@ impl Destination {
     /// Returns whether the destination is reached by RTSP.
     pub const fn is_rtsp(&self) -> bool {
         matches!(self, Self::Rtsp(_))
+    }
+
+    /// Returns whether the destination takes several encodings of a video.
+    pub const fn takes_layers(&self) -> bool {
+        matches!(self, Self::Moq { .. } | Self::Whip(_))
     }
 
     /// Function that says whether the destination carries a track.
@@ -450,6 +456,7 @@ mod tests {
         }
         let rtsp = parse("rtsp://ann:secret@host/live/cam?token=secret").expect("a destination");
         assert_eq!(rtsp.to_string(), "rtsp://host/live/cam");
+        assert!(cam.takes_layers() && !rtsp.takes_layers());
         assert!(!format!("{rtsp:?}").contains("secret"));
         assert!(carries(&rtsp, Codec::Aac) && !carries(&rtsp, Codec::T140));
         let by_udp = rtsp.over_udp().expect("plain RTSP");

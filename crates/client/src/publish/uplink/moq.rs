@@ -5,7 +5,7 @@ use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant, SystemTime};
 
-use glassline_media::{Bitrate, Kind, MediaTime, Track};
+use glassline_media::{Bitrate, Kind, MediaTime, Track, TrackIndex};
 use glassline_quic::moq::{
     self, Address, Broadcast, Frame, Options, Role, Session, SessionStats, TrackConfig, WriteError,
 };
@@ -13,13 +13,19 @@ use glassline_quic::{ClientEndpoint, CongestionControl};
 use glassline_trust::Trust;
 
 use super::futures::BoxFuture;
-use super::{Error, Feedback, Settings, Uplink, UplinkFigures};
+use super::{Error, Feedback, Settings, Uplink, UplinkFigures, layers};
 use crate::publish::dispatch::Path;
 use crate::publish::queue::SendAction;
 
 /// Bytes that may wait in the session before QUIC takes them. The rest waits in the send
 /// queue, where it can be dropped by the group.
 const ROOM_BYTES: u64 = 16 << 10;
+
+/// Priority of the best encoding of the video, which is that of other video; audio has 80.
+const LAYER_PRIORITY: u8 = 60;
+
+/// Most layers whose priorities differ.
+const LAYERS_MAX: u8 = 10;
 
 /// A broadcast that is being published.
 pub(super) struct Moq {
@@ -49,14 +55,7 @@ pub(super) async fn connect(
     };
     let session = moq::connect(&endpoint, address, options).await;
     let session = session.map_err(Box::new)?;
-    let track_configs = tracks.iter().map(|track| {
-        let config = TrackConfig::new(track.clone()).with_deadline(settings.deadline);
-        match track.kind() {
-            Kind::Video => config.with_bitrate(settings.bitrate_max),
-            _ => config,
-        }
-    });
-    let mut broadcast = session.publish(address.name(), track_configs.collect())?;
+    let mut broadcast = session.publish(address.name(), configs(tracks, settings))?;
     let now = MediaTime::ZERO + settings.zero.elapsed();
     broadcast.set_clock(now, SystemTime::now());
     Ok(Moq {
@@ -67,6 +66,29 @@ pub(super) async fn connect(
         handed: 0,
         open: vec![None; tracks.len()],
     })
+}
+
+/// Returns how the tracks are sent: of several encodings of the video the lowest first.
+fn configs(tracks: &[Track], settings: &Settings) -> Vec<TrackConfig> {
+    let layers = layers::named(tracks);
+    let configs = TrackIndex::enumerate(tracks).map(|(index, track)| {
+        let config = TrackConfig::new(track.clone()).with_deadline(settings.deadline);
+        let place = layers.iter().position(|it| it.track == index);
+        match (place, track.kind()) {
+            (Some(place), _) => {
+                let below = u8::try_from(place).unwrap_or(LAYERS_MAX);
+                let config = config.named(&layers[place].name);
+                let config = config.with_priority(LAYER_PRIORITY + below.min(LAYERS_MAX));
+                match place {
+                    0 => config,
+                    _ => config.as_layer_of(layers[0].track),
+                }
+            }
+            (None, Kind::Video) => config.with_bitrate(settings.bitrate_max),
+            (None, _) => config,
+        }
+    });
+    configs.collect()
 }
 
 impl Uplink for Moq {
@@ -107,7 +129,10 @@ impl Uplink for Moq {
     fn execute(&mut self, action: SendAction) -> Result<(), Error> {
         match action {
             SendAction::Send { group, unit, .. } => {
-                self.handed += unit.data.len() as u64;
+                // What nobody reads waits nowhere.
+                if self.broadcast.is_read(unit.track) {
+                    self.handed += unit.data.len() as u64;
+                }
                 if let Some(open) = self.open.get_mut(unit.track.get()) {
                     *open = Some(group);
                 }

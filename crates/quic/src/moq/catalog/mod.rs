@@ -26,6 +26,9 @@ pub use rendition::{Rendition, UnsupportedRendition};
 use write::{EPOCH_UNIX_MS, OWN_KEY};
 pub(super) use write::{OfferedRendition, write};
 
+/// Most renditions of one video that are received, as many as simulcast layers.
+pub const LAYERS_MAX: usize = 4;
+
 /// Name of the catalog's track.
 pub(super) const TRACK: &str = "catalog.json";
 
@@ -100,18 +103,28 @@ impl Catalog {
         Ok(catalog)
     }
 
-    /// Returns the rendition of this kind that the hub receives.
+    /// Returns the best rendition of this kind.
     pub fn best(&self, kind: Kind) -> Option<&Rendition> {
         self.renditions.iter().find(|it| it.track.kind() == kind)
     }
 
-    /// Returns one rendition of video and one of audio, as far as they exist.
+    /// Returns the renditions of one video, the best first and at most [`LAYERS_MAX`], and one of audio,
+    /// as far as they exist.
     ///
     /// # Errors
     /// [`CatalogError::Nothing`] if the catalog has neither.
     pub fn choose(&self) -> Result<Vec<Rendition>, CatalogError> {
-        let kinds = [Kind::Video, Kind::Audio].into_iter();
-        let chosen: Vec<_> = kinds.filter_map(|kind| self.best(kind).cloned()).collect();
+        let mut chosen: Vec<Rendition> = Vec::new();
+        let videos = self.renditions.iter();
+        for rendition in videos.filter(|it| it.track.kind() == Kind::Video) {
+            let is_lower = chosen
+                .last()
+                .is_none_or(|better| rendition.is_below(better));
+            if is_lower && chosen.len() < LAYERS_MAX {
+                chosen.push(rendition.clone());
+            }
+        }
+        chosen.extend(self.best(Kind::Audio).cloned());
         if chosen.is_empty() {
             let unsupported = self.unsupported.clone();
             return Err(CatalogError::Nothing { unsupported });

@@ -17,6 +17,32 @@ pub struct Rendition {
     pub bitrate: Option<Bitrate>,
 }
 
+/// Most that two encodings of one video differ in the shape of their frames, in percent: sides are
+/// rounded to what encoders take.
+const SHAPE_PERCENT: u64 = 3;
+
+impl Rendition {
+    /// Returns whether this is a lower encoding of the same video as `better`, as far as the catalog
+    /// tells: smaller frames of the same shape, or a lower bitrate where the sizes are equal or unknown.
+    pub fn is_below(&self, better: &Self) -> bool {
+        let size = |it: &Self| {
+            let (width, height) = (it.track.video.width, it.track.video.height);
+            (width > 0 && height > 0).then_some((u64::from(width), u64::from(height)))
+        };
+        let is_cheaper = || self.bitrate.is_some_and(|it| better.bitrate > Some(it));
+        let (Some(ours), Some(theirs)) = (size(self), size(better)) else {
+            return is_cheaper();
+        };
+        if ours == theirs {
+            return is_cheaper();
+        }
+        let (across, along) = (ours.0 * theirs.1, ours.1 * theirs.0);
+        ours.0 <= theirs.0
+            && ours.1 <= theirs.1
+            && across.abs_diff(along) * 100 <= SHAPE_PERCENT * along
+    }
+}
+
 /// The reason why a rendition cannot be received.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]

@@ -30,6 +30,51 @@ fn catalogs_of_hang_are_read() {
     assert!(!catalog.echoes && catalog.clock.is_none());
 }
 
+/// Returns the names of the video renditions that are received of those with these names, sizes and
+/// bitrates in kbit/s; 0 is not stated.
+fn received(renditions: &[(&str, u32, u32, u64)]) -> Vec<String> {
+    let listed = renditions.iter().map(|(name, width, height, kbps)| {
+        let mut fields = vec![r#""codec":"vp8""#.to_owned()];
+        if *width > 0 {
+            fields.push(format!(r#""codedWidth":{width},"codedHeight":{height}"#));
+        }
+        if *kbps > 0 {
+            fields.push(format!(r#""bitrate":{}"#, kbps * 1000));
+        }
+        format!(r#""{name}":{{{}}}"#, fields.join(","))
+    });
+    let listed: Vec<_> = listed.collect();
+    let text = format!(r#"{{"video":{{"renditions":{{{}}}}}}}"#, listed.join(","));
+    let chosen = read(&text).and_then(|it| it.choose()).expect("video");
+    chosen.into_iter().map(|it| it.name).collect()
+}
+
+#[test]
+fn encodings_of_one_video_are_received_together() {
+    let ladder = [("a", 426, 240, 0), ("b", 1920, 1080, 0), ("c", 854, 480, 0)];
+    assert_eq!(received(&ladder), ["b", "c", "a"]);
+    let rates = [("a", 0, 0, 300), ("b", 0, 0, 2000), ("c", 1280, 720, 5000)];
+    assert_eq!(received(&rates), ["c", "b", "a"], "the bitrates tell");
+    let alike = [("a", 640, 360, 300), ("b", 640, 360, 900)];
+    assert_eq!(received(&alike), ["b", "a"]);
+    let other = [("slides", 1280, 720, 0), ("face", 640, 480, 0)];
+    assert_eq!(received(&other), ["slides"], "another shape");
+    let portrait = [("wide", 1280, 720, 0), ("tall", 720, 1280, 0)];
+    assert_eq!(received(&portrait).len(), 1);
+    let unknown = [("a", 0, 0, 0), ("b", 0, 0, 0), ("c", 1280, 720, 0)];
+    assert_eq!(received(&unknown), ["c"], "nothing tells that they are one");
+    let many = [1080, 900, 720, 540, 360, 180];
+    let many = many.map(|rows| {
+        (
+            "abcdefghijklmnopqrst".split_at(rows as usize / 90).0,
+            rows * 16 / 9,
+            rows,
+            0,
+        )
+    });
+    assert_eq!(received(&many).len(), LAYERS_MAX);
+}
+
 #[test]
 fn what_is_written_is_read_again() {
     let (mut h264, opus) = (Track::new(Codec::H264), Track::audio(Codec::Opus, 2));

@@ -286,6 +286,8 @@ pub(super) struct Setup {
     pub(super) edit_secrets: fn(&mut Secrets),
     /// Whether the server takes the offer as a publisher's.
     pub(super) publication: bool,
+    /// Tracks of the client that are layers of one video.
+    pub(super) layers: Vec<SimulcastLayer>,
 }
 
 impl Default for Setup {
@@ -306,6 +308,7 @@ impl Default for Setup {
             edit_answer: str::to_owned,
             edit_secrets: |_| {},
             publication: false,
+            layers: Vec::new(),
         }
     }
 }
@@ -326,7 +329,7 @@ impl Pair {
             "192.0.2.1:8189".parse().expect("an address"),
             "192.0.2.2:40000".parse().expect("an address"),
         ];
-        let (mut client, offer) = Session::dial(
+        let (mut client, offer) = Session::dial_simulcast(
             DialConfig {
                 certificate: CLIENT.clone(),
                 local: vec![addresses[1]],
@@ -339,6 +342,7 @@ impl Pair {
                 opus: setup.opus[1],
                 mode: setup.mode,
             },
+            &setup.layers,
             now,
         );
         let mut drawn = secrets();

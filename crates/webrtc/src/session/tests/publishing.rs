@@ -198,3 +198,75 @@ fn simulcast_layers_are_bound_by_rid() {
     assert_eq!(layer_of(&mut pair, 3, Some("other")), None);
     assert_eq!(layer_of(&mut pair, 4, None), None, "no layer is named");
 }
+
+/// A publisher of three encodings of its video, and audio between them.
+fn layers() -> Setup {
+    let layer = |track, rid: &str| SimulcastLayer {
+        track: TrackIndex(track),
+        rid: rid.to_owned(),
+    };
+    let video = || Track::new(Codec::Vp8);
+    Setup {
+        client_tracks: vec![video(), Track::audio(Codec::Opus, 2), video(), video()],
+        layers: vec![
+            layer(0, "720p"),
+            layer(2, "360p"),
+            layer(3, "a-name-of-16-byt"),
+        ],
+        ..publication()
+    }
+}
+
+#[test]
+fn layers_of_a_video_share_a_line_and_are_told_by_their_packets() {
+    let mut pair = Pair::connected(layers());
+    let now = pair.now();
+    assert!(pair.client.enable_congestion_control(Algorithm::Glide, now));
+    let rids: Vec<_> = pair.server.receivers()[0].rids().collect();
+    assert_eq!(rids, ["720p", "360p", "a-name-of-16-byt"]);
+    let tracks = |pair: &Pair| -> Vec<_> {
+        let senders = pair.client.senders().iter();
+        senders.map(|it| it.track.get()).collect()
+    };
+    assert_eq!(tracks(&pair), [0, 2, 3, 1]);
+    let mut out = vec![0; 1500];
+    for sender in [2, 0, 1, 3] {
+        let (payload, now) = (vec![b'x'; 30 + sender], pair.now());
+        let index = SenderIndex(sender);
+        let sealed = pair.client.seal(index, 90, false, &payload, now, &mut out);
+        let len = sealed.expect("connected").len;
+        pair.client.enqueue(out[..len].to_vec());
+    }
+    pair.run_for(ms(100));
+    let arrived = pair.server.received.iter();
+    let mut arrived: Vec<_> = arrived
+        .map(|it| (it.payload.len() - 30, it.receiver, it.layer))
+        .collect();
+    arrived.sort_unstable();
+    assert_eq!(arrived, [(0, 0, 0), (1, 0, 1), (2, 0, 2), (3, 1, 0)]);
+}
+
+#[test]
+fn a_server_without_simulcast_gets_the_best_layer_alone() {
+    fn without_simulcast(answer: &str) -> String {
+        let kept = answer
+            .lines()
+            .filter(|it| !it.starts_with("a=simulcast") && !it.starts_with("a=rid"));
+        kept.map(|line| format!("{line}\r\n")).collect()
+    }
+    fn without_the_middle(answer: &str) -> String {
+        answer
+            .replace(";360p;", ";")
+            .replace("a=rid:360p recv\r\n", "")
+    }
+    let senders = |edit_answer: fn(&str) -> String| -> Vec<_> {
+        let pair = Pair::connected(Setup {
+            edit_answer,
+            ..layers()
+        });
+        let senders = pair.client.senders().iter();
+        senders.map(|it| it.track.get()).collect()
+    };
+    assert_eq!(senders(without_simulcast), [0, 1]);
+    assert_eq!(senders(without_the_middle), [0, 3, 1]);
+}

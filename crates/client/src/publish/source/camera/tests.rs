@@ -25,6 +25,7 @@ async fn opened(url: &str) -> Result<Source, Error> {
         live: false,
         audio: None,
         rungs: Vec::new(),
+        layers: Vec::new(),
         start: Bitrate::from_bps(1_000_000),
         carries: |_| true,
     };
@@ -63,7 +64,7 @@ async fn video_and_audio_of_a_camera_become_units_on_one_timeline() {
         keyframe.data.starts_with(&[0, 0, 0, 1, 0x67]),
         "its sets come first"
     );
-    source.control.stop();
+    source.controls.stop();
     wait_until("TEARDOWN", || server.shared.torn_down.load(Relaxed) == 1).await;
 }
 

@@ -19,18 +19,18 @@ use std::net::SocketAddr;
 use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use glassline_media::{Bitrate, Track, TrackIndex, WallClock};
+use glassline_media::{Bitrate, Codec, Track, TrackIndex, WallClock};
 use glassline_net::{BindError, Options, UdpSocket};
 use glassline_trust::Trust;
 use glassline_webrtc::{
     Certificate, CloseReason, DialConfig, Kinds, OpusOptions, ReceiveMode, Secrets, SenderIndex,
-    Session, SetAnswerError,
+    Session, SetAnswerError, SimulcastLayer,
 };
 use url::Url;
 
 use super::futures::BoxFuture;
 use super::packetized::{PacketizedTrack, PacketizedTracks};
-use super::{Destination, Error, ROOM_BYTES, Settings, Uplink, UplinkFigures};
+use super::{Destination, Error, ROOM_BYTES, Settings, Uplink, UplinkFigures, layers};
 use crate::publish::dispatch::Path;
 use crate::publish::queue::SendAction;
 use crate::publish::unit::Unit;
@@ -132,6 +132,16 @@ pub enum WhipError {
     /// The answer is unusable.
     #[error("the answer is unusable: {0}")]
     Answer(#[from] SetAnswerError),
+    /// A layer of the video has another codec than the best one.
+    #[error(
+        "the layer {layer} is {codec}, and by WHIP all layers of a video have one codec: publish by moq://"
+    )]
+    LayerCodec {
+        /// Name of the layer.
+        layer: String,
+        /// Codec of the layer.
+        codec: Codec,
+    },
     /// The server takes none of the tracks.
     #[error("the server takes none of the tracks")]
     NothingTaken,
@@ -186,7 +196,11 @@ pub(super) async fn connect(
     let packetized = TrackIndex::enumerate(tracks).map(|(index, track)| {
         let mut senders = session.senders().iter().enumerate();
         let Some((place, it)) = senders.find(|(_, sender)| sender.track == index) else {
-            tracing::warn!(codec = %track.codec, "the WHIP server does not take this track");
+            tracing::warn!(
+                codec = %track.codec,
+                rows = track.video.height,
+                "the WHIP server does not take this track"
+            );
             return PacketizedTrack::left_out(track);
         };
         PacketizedTrack::new(track, place, it.timestamp_start, it.clock_rate)
@@ -224,6 +238,7 @@ struct Offered {
 
 /// Posts an offer and takes the answer. Media time zero was at `zero`.
 fn offer(endpoint: &Endpoint, tracks: Vec<Track>, zero: Instant) -> Result<Offered, WhipError> {
+    let layers = simulcast(&tracks)?;
     let addresses = endpoint.url.socket_addrs(|| None).ok();
     let server = addresses.and_then(|all| all.into_iter().next());
     let server = server.ok_or(WhipError::Unresolved)?;
@@ -251,7 +266,7 @@ fn offer(endpoint: &Endpoint, tracks: Vec<Track>, zero: Instant) -> Result<Offer
         opus: OpusOptions::default(),
         mode: ReceiveMode::Open,
     };
-    let (mut session, offer) = Session::dial(config, now);
+    let (mut session, offer) = Session::dial_simulcast(config, &layers, now);
     let token = endpoint.token.as_deref();
     let answer = whep::post_offer(&endpoint.url, &offer, token, endpoint.trust)?;
     let taken = session.set_answer(&answer.sdp, Instant::now());
@@ -279,6 +294,24 @@ fn offer(endpoint: &Endpoint, tracks: Vec<Track>, zero: Instant) -> Result<Offer
         location: answer.location,
         alternates: answer.alternates,
     })
+}
+
+/// Returns the layers of the video among `tracks`.
+fn simulcast(tracks: &[Track]) -> Result<Vec<SimulcastLayer>, WhipError> {
+    let layers = layers::named(tracks);
+    let codecs = layers.iter().map(|it| tracks[it.track].codec);
+    let top = codecs.clone().next();
+    if let Some((layer, codec)) = layers.iter().zip(codecs).find(|(_, it)| Some(*it) != top) {
+        return Err(WhipError::LayerCodec {
+            layer: layer.name.clone(),
+            codec,
+        });
+    }
+    let layers = layers.into_iter().map(|it| SimulcastLayer {
+        track: it.track,
+        rid: it.name,
+    });
+    Ok(layers.collect())
 }
 
 impl Whip {

@@ -28,7 +28,7 @@ const MEASUREMENTS: Duration = Duration::from_secs(1);
 
 /// The layers of one publisher.
 #[derive(Debug)]
-pub(super) struct LayerPauses {
+pub(crate) struct LayerPauses {
     layers: Vec<LayerSupply>,
     looked: Option<Instant>,
     measured: Option<Instant>,
@@ -57,31 +57,31 @@ enum Supply {
 
 /// The present state of one layer, as the hub and the base layer know it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct LayerNeed {
+pub(crate) struct LayerNeed {
     /// Whether a receiver needs the layer.
-    pub(super) is_needed: bool,
+    pub(crate) is_needed: bool,
     /// Whether frames of the layer come.
-    pub(super) is_alive: bool,
+    pub(crate) is_alive: bool,
 }
 
 /// The layers that a look paused, and those that it had resumed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct PauseChange {
-    pub(super) paused: Vec<usize>,
-    pub(super) resumed: Vec<usize>,
+pub(crate) struct PauseChange {
+    pub(crate) paused: Vec<usize>,
+    pub(crate) resumed: Vec<usize>,
     /// Layers that were asked for and did not come.
-    pub(super) given_up: Vec<usize>,
+    pub(crate) given_up: Vec<usize>,
 }
 
 impl PauseChange {
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.paused.is_empty() && self.resumed.is_empty() && self.given_up.is_empty()
     }
 }
 
 impl LayerPauses {
     /// Creates the state of `layers` layers, all of which the publisher sends as it likes.
-    pub(super) fn new(layers: usize) -> Self {
+    pub(crate) fn new(layers: usize) -> Self {
         let supply = LayerSupply {
             supply: Supply::Free { unneeded: None },
             is_alive: false,
@@ -96,13 +96,13 @@ impl LayerPauses {
 
     /// Returns whether [`look`](Self::look) is to be called now. A publisher of a single layer, and one that
     /// does not listen, costs nothing.
-    pub(super) fn is_due(&self, is_heard: bool, now: Instant) -> bool {
+    pub(crate) fn is_due(&self, is_heard: bool, now: Instant) -> bool {
         let is_late = |at| now.saturating_duration_since(at) >= LOOKS;
         self.may_change(is_heard) && self.looked.is_none_or(is_late)
     }
 
     /// Returns when [`look`](Self::look) is to be called again; `None` if it need not be.
-    pub(super) fn deadline(&self, is_heard: bool) -> Option<Instant> {
+    pub(crate) fn deadline(&self, is_heard: bool) -> Option<Instant> {
         let next = self.looked.map(|at| at + LOOKS);
         next.filter(|_| self.may_change(is_heard))
     }
@@ -113,7 +113,7 @@ impl LayerPauses {
 
     /// Looks which layers are needed. `is_heard`: whether the publisher listens. `rate` returns the bitrate
     /// of a layer whose frames come.
-    pub(super) fn look(
+    pub(crate) fn look(
         &mut self,
         needs: &[LayerNeed],
         is_heard: bool,
@@ -155,7 +155,7 @@ impl LayerPauses {
     }
 
     /// Notes a keyframe of layer `place`. Returns whether the layer was asked for and comes again.
-    pub(super) fn take_arrival(&mut self, place: usize) -> bool {
+    pub(crate) fn take_arrival(&mut self, place: usize) -> bool {
         let Some(layer) = self.layers.get_mut(place) else {
             return false;
         };
@@ -168,19 +168,19 @@ impl LayerPauses {
     }
 
     /// Returns whether layer `place` is paused. Frames of it are still on their way.
-    pub(super) fn is_paused(&self, place: usize) -> bool {
+    pub(crate) fn is_paused(&self, place: usize) -> bool {
         let layer = self.layers.get(place);
         layer.is_some_and(|it| it.supply == Supply::Paused)
     }
 
     /// Returns why layer `place` does not come, with the bitrate that it had.
-    pub(super) fn absence(&self, place: usize) -> Option<(LayerAbsence, Bitrate)> {
+    pub(crate) fn absence(&self, place: usize) -> Option<(LayerAbsence, Bitrate)> {
         let layer = self.layers.get(place).filter(|it| it.is_absent())?;
         Some((LayerAbsence::Paused, layer.rate))
     }
 
     /// Returns the best layer that comes, or would if somebody needed it; `None` while no layer is paused.
-    pub(super) fn best(&self) -> Option<usize> {
+    pub(crate) fn best(&self) -> Option<usize> {
         let places = self.layers.iter().enumerate();
         let available = places.filter(|(_, it)| it.is_alive || it.is_absent());
         let best = available.max_by_key(|(_, it)| it.rate);
