@@ -12,10 +12,12 @@ use glassline_media::{
     Codec, Layer, LayerIndex, MediaTime, MediaUnit, Stamps, Track, TrackIndex, TrackLayer,
     UnitBuilder,
 };
+use glassline_quic::moq::Role;
 use serde_json::{Value, json};
 
 use crate::cluster::{eventually, node};
 use crate::peer::Peer;
+use crate::quic::{self, soon};
 use crate::running::Running;
 use crate::source::{Film, Source};
 use crate::whip::{self, go_live};
@@ -230,4 +232,51 @@ fn a_publisher_follows_which_layers_to_send_until_its_session_ends() {
     assert_eq!(publisher.peer.delete().status, 200);
     assert_eq!(orders.next(), None);
     running.get(&layers).problem(404);
+}
+
+#[test]
+fn readers_over_quic_choose_a_layer_by_its_rendition() {
+    let running = Running::start(1);
+    let _source = Layered::start(&running);
+    let stream = running.hub().stream("yard").expect("published");
+    let is_read = |layer: u8| stream.layers_read(TrackIndex(0)).has(LayerIndex(layer));
+    let runtime = quic::runtime();
+    let session = runtime.block_on(quic::open(&running, "yard", Role::Subscriber));
+    let session = session.expect("reading is open");
+    runtime.block_on(async {
+        let mut subscription = soon(session.subscribe("yard")).await.expect("live");
+        let catalog = soon(subscription.catalog()).await.expect("good");
+        let catalog = catalog.expect("one");
+        let named = |name: &str| {
+            let mut renditions = catalog.renditions.iter();
+            let found = renditions.find(|it| it.name == name).cloned();
+            found.unwrap_or_else(|| panic!("no {name}: {:?}", catalog.renditions))
+        };
+        let size = |name: &str| {
+            let video = named(name).track.video;
+            (video.width, video.height)
+        };
+        assert_eq!((size("video0"), size("video0-sub")), ((64, 64), (32, 32)));
+        let deadline = Duration::from_secs(2);
+        for (name, layer) in [("video0-sub", 2), ("video0", 0)] {
+            let rendition = named(name);
+            let frames = subscription.read(&rendition, deadline);
+            let mut frames = soon(frames).await.expect("there");
+            for number in 0..30 {
+                let frame = soon(frames.next()).await.expect("good").expect("more");
+                assert_eq!(frame.data.last(), Some(&layer), "frame {number} of {name}");
+                assert!(
+                    number > 0 || frame.keyframe,
+                    "a reader begins at a keyframe"
+                );
+            }
+            let others = [0, 1, 2].map(|it| it != layer && is_read(it));
+            // The small layer is read for some seconds more.
+            assert_eq!(others, [false, false, layer == 0], "beside {name}");
+        }
+    });
+    drop(session);
+    eventually("nobody reads a layer any more", || {
+        ![0, 1, 2].into_iter().any(is_read)
+    });
 }

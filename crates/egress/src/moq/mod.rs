@@ -4,6 +4,8 @@
 //! hub ─ units ─► TrackRemuxer: coded frames by reference ─► Broadcast ─► every session that reads it
 //! ```
 //!
+//! Each lower layer of a track is a rendition, too, and is read from the hub while a session reads it.
+//!
 //! A stream is announced while it is published, and while something would be published if somebody read
 //! it: by a camera on demand, or in place of a source that is away. If its tracks are not known yet, the
 //! first reader of its catalog makes them come. Its broadcast is written only while a session reads it,
@@ -14,23 +16,24 @@
 //! ([`remote`]).
 
 mod offers;
+mod publication;
 mod remote;
 mod remuxer;
 
 use std::sync::Arc;
-use std::time::{Duration, Instant, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use glassline_hub::{
     Demand, Hub, Prospect, State, Stream, StreamName, Subscription, TrackLayout, Wake,
 };
-use glassline_media::{Bitrate, Kind, MediaTime, Track, TrackIndex};
-use glassline_quic::moq::{self, AwaitedBroadcast, Broadcast, Origin, TrackConfig};
+use glassline_media::Track;
+use glassline_quic::moq::{AwaitedBroadcast, Origin};
 use glassline_runtime::{Clock, Counter, FaultPoint, HubEvents, Part, Supervisor, TaskWaker};
 use tokio::sync::watch;
 
 use offers::Offers;
+use publication::Publication;
 pub use remote::RemoteStreams;
-use remuxer::TrackRemuxer;
 
 /// Distance from the newest group at which a group that is still being sent is given up.
 pub const DEADLINE: Duration = Duration::from_secs(2);
@@ -250,13 +253,22 @@ impl<'a> OfferedTracks<'a> {
 
     /// Whether the stream is still offered, with these tracks.
     fn go_on(&self) -> bool {
-        let tracks = self.stream.tracks();
-        let codecs = |tracks: &[Track]| tracks.iter().map(|it| it.codec).collect::<Vec<_>>();
         is_offered(self.stream)
             && (self.stream.is_published() || self.is_listed())
             && !self.failures.has_failed()
             && self.stream.layout() == self.layout
-            && codecs(&tracks) == codecs(&self.tracks)
+            && self.are_alike()
+    }
+
+    /// Whether the stream's tracks still have the codecs and layers of those that are offered.
+    fn are_alike(&self) -> bool {
+        let tracks = self.stream.tracks();
+        let mut pairs = tracks.iter().zip(self.tracks.iter());
+        let is_alike = |(now, then): (&Track, &Track)| {
+            let (now_rids, then_rids) = (now.layers.iter(), then.layers.iter());
+            now.codec == then.codec && now_rids.map(|it| &it.rid).eq(then_rids.map(|it| &it.rid))
+        };
+        tracks.len() == self.tracks.len() && pairs.all(is_alike)
     }
 
     /// Whether the stream is the one that the hub has under its name. A stream that was pulled leaves the
@@ -270,7 +282,7 @@ impl<'a> OfferedTracks<'a> {
     /// broadcast that returns at once under its name is taken for the same one: readers would go on
     /// with the old catalog and never learn of the new tracks.
     fn has_successor(&self) -> bool {
-        self.stream.layout() != self.layout || self.failures.has_failed()
+        self.stream.layout() != self.layout || self.failures.has_failed() || !self.are_alike()
     }
 }
 
@@ -287,8 +299,8 @@ async fn serve(
         Some(Awaited { broadcast, demand }) => (Some(broadcast), demand),
         None => (None, None),
     };
-    match publish(tracks, origin, awaited, services.clock) {
-        Some(published) => write(tracks, published, demand, services, changed).await,
+    match Publication::begin(tracks, origin, awaited, services.clock) {
+        Some(publication) => write(tracks, publication, demand, services, changed).await,
         None => {
             drop(demand);
             while tracks.go_on() {
@@ -305,46 +317,42 @@ async fn serve(
 /// go on. `demand` is that of readers who are about to subscribe to the tracks.
 async fn write(
     tracks: &OfferedTracks<'_>,
-    (mut broadcast, mut remuxers): (Broadcast, Vec<TrackRemuxer>),
+    mut publication: Publication,
     mut demand: Option<Demand>,
     services: Services,
     changed: &TaskWaker,
 ) {
     let (stream, left_out) = (tracks.stream, &services.left_out);
     // With known parameter sets, the broadcast can be announced before anybody reads it.
-    let _ = broadcast.announce();
+    let _ = publication.broadcast.announce();
     let arrival = Arc::new(TaskWaker::default());
     let mut subscription: Option<Subscription> = None;
     let mut arrived = Vec::new();
-    let mut wanted_at = demand.is_some().then(Instant::now);
     while tracks.go_on() {
-        let lacks_names = !broadcast.is_announced() && stream.is_published();
-        if broadcast.has_reader() || lacks_names {
-            wanted_at = Some(Instant::now());
-        }
-        let lingers = wanted_at.is_some_and(|at| at.elapsed() < LINGER);
-        if !lingers {
+        publication.offer_layers(stream);
+        let lacks_names = !publication.broadcast.is_announced() && stream.is_published();
+        let read = publication.broadcast.tracks_read();
+        let wanted = publication.wanted(&read, demand.is_some() || lacks_names, Instant::now());
+        if wanted.is_empty() {
             subscription = None;
+            publication.leave();
             tokio::select! {
-                () = broadcast.reader_joined() => {}
+                () = publication.broadcast.readers_changed(&read) => {}
                 () = changed.woken() => {}
             }
             continue;
         }
-        let subscription = subscription.get_or_insert_with(|| {
-            let subscription = stream.subscribe(Arc::clone(&arrival) as Arc<dyn Wake>);
-            for remuxer in &mut remuxers {
-                remuxer.begin(stream, &mut broadcast, left_out);
-            }
-            subscription
-        });
+        let subscription = subscription
+            .get_or_insert_with(|| stream.subscribe(Arc::clone(&arrival) as Arc<dyn Wake>));
+        publication.read(subscription, wanted, left_out);
         demand = None;
         tokio::select! {
             () = arrival.woken() => {}
+            () = publication.broadcast.readers_changed(&read) => continue,
             // The last reader may leave while nothing comes.
             () = tokio::time::sleep(LINGER) => continue,
-            () = broadcast.keyframe_requested() => {
-                stream.request_keyframe();
+            () = publication.broadcast.keyframe_requested() => {
+                publication.request_keyframes(stream);
                 continue;
             }
         }
@@ -354,77 +362,9 @@ async fn write(
             break;
         }
         for unit in arrived.drain(..) {
-            if let Some(remuxer) = remuxers.iter_mut().find(|it| it.track == unit.track) {
-                remuxer.write(&unit, &mut broadcast, left_out);
-            }
+            publication.write(&unit, left_out);
         }
     }
     drop(demand);
-    broadcast.finish();
-}
-
-/// Creates the broadcast of a stream, or gives the one that `awaited` the tracks to it, and the
-/// remuxers of the tracks. Returns `None` if MoQ carries none of the tracks, or if the name is taken.
-///
-/// Tracks of each layout have names of their own: a session that reads a track goes on with the
-/// track of the same name in the next broadcast, and its decoder would get frames of another codec.
-fn publish(
-    offered: &OfferedTracks<'_>,
-    origin: &Origin,
-    awaited: Option<AwaitedBroadcast>,
-    clock: Clock,
-) -> Option<(Broadcast, Vec<TrackRemuxer>)> {
-    let (stream, layout) = (offered.stream, offered.layout);
-    let carried = |it: &(TrackIndex, &Track)| moq::is_carried(it.1.codec);
-    let tracks = TrackIndex::enumerate(offered.tracks.iter());
-    let carried: Vec<_> = tracks.filter(carried).collect();
-    if carried.is_empty() {
-        return None;
-    }
-    let name = stream.name().as_str();
-    let track_configs = carried.iter().map(|(index, track)| {
-        let config = track_config(track, stream);
-        if layout == TrackLayout::default() {
-            return config;
-        }
-        config.named(format!("{}{index}-{layout}", track.kind()))
-    });
-    let begun = match awaited {
-        Some(awaited) => awaited.with_tracks(track_configs.collect()),
-        None => origin.publish(name, track_configs.collect()),
-    };
-    let begun = begun.inspect_err(
-        |error| tracing::warn!(stream = name, %error, "stream is not offered over QUIC"),
-    );
-    let mut broadcast = begun.ok()?;
-    if let Some(zero) = clock_of(stream) {
-        broadcast.set_clock(zero.0, UNIX_EPOCH + clock.wall().unix(zero.1));
-    }
-    let remuxers = TrackIndex::enumerate(&carried);
-    let remuxers = remuxers.map(|(place, (track, described))| TrackRemuxer {
-        place,
-        track: *track,
-        is_audio: described.kind() == Kind::Audio,
-        next: 0,
-    });
-    Some((broadcast, remuxers.collect()))
-}
-
-fn track_config(track: &Track, stream: &Stream) -> TrackConfig {
-    let config = TrackConfig::new(track.clone()).with_deadline(DEADLINE);
-    let rate = stream.bitrate(Instant::now());
-    // The catalog gives the stream's whole bit rate for its video, since audio is a small part of
-    // it.
-    if track.kind() == Kind::Video && rate > Bitrate::default() {
-        config.with_bitrate(rate)
-    } else {
-        config
-    }
-}
-
-/// Returns a media time of the stream, with the instant at which the stream's own clock had it due.
-fn clock_of(stream: &Stream) -> Option<(MediaTime, Instant)> {
-    let anchor = stream.latency_track();
-    let latest = stream.since_keyframe(anchor).pop()?;
-    Some((latest.time, latest.stamps.reference))
+    publication.broadcast.finish();
 }

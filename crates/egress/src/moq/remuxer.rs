@@ -1,22 +1,25 @@
 //! Copies the tracks of a stream into those of a broadcast.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use bytes::Bytes;
 use glassline_hub::Stream;
-use glassline_media::{MediaUnit, TrackIndex};
+use glassline_media::{MediaUnit, TrackIndex, TrackLayer};
 use glassline_quic::moq::Broadcast;
 use glassline_runtime::Counter;
 
-/// Copies one track of the stream to a track of the broadcast: its coded frames, by reference.
+/// Copies one layer of a track of the stream to a track of the broadcast: its coded frames, by reference.
 pub(super) struct TrackRemuxer {
     /// Index of the track in the broadcast.
     pub(super) place: TrackIndex,
-    /// Index of the track in the stream.
-    pub(super) track: TrackIndex,
+    /// Layer in the stream.
+    pub(super) of: TrackLayer,
     pub(super) is_audio: bool,
     /// Number of the next unit to copy.
     pub(super) next: u64,
+    /// When a session last read the track.
+    pub(super) read_at: Option<Instant>,
 }
 
 impl TrackRemuxer {
@@ -30,10 +33,10 @@ impl TrackRemuxer {
         if self.is_audio {
             return;
         }
-        let units = stream.since_keyframe(self.track);
+        let units = stream.since_keyframe(self.of);
         if units.is_empty() {
             // The keyframe has left the ring, and the reader cannot begin without one.
-            stream.request_keyframe();
+            stream.request_keyframe_of(self.of);
         }
         for unit in &units {
             self.write(unit, broadcast, left_out);
