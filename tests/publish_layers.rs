@@ -101,10 +101,8 @@ fn layers_by_quic_reach_viewers_and_rest_unwatched() -> Result<(), Failed> {
     server.wait_for_state("cam", "live")?;
     await_states(&server, "360p 360 paused, 180p 180 paused, 90p 90 live")?;
     let (low, small) = watch(&server, "?layer=low", |size| size > 0)?;
-    let unwatched = states(&server)?;
-    if unwatched != "360p 360 paused, 180p 180 paused, 90p 90 live" {
-        return Err(format!("for the low layer alone: {unwatched}").into());
-    }
+    // Whoever joins reads the best layer for a moment.
+    await_states(&server, "360p 360 paused, 180p 180 paused, 90p 90 live")?;
     let (top, large) = watch(&server, "", |size| size > 3 * small)?;
     println!("{small} and {large} bytes a frame");
     await_states(&server, "360p 360 live, 180p 180 paused, 90p 90 live")?;
