@@ -201,8 +201,11 @@ impl PastFiles {
             let Some(coming) = self.coming.take() else {
                 return;
             };
-            // The runtime ends with the server alone.
-            self.known = coming.blocking_recv().ok();
+            // No answer will come of a runtime that has ended with its server.
+            let Ok(came) = coming.blocking_recv() else {
+                return;
+            };
+            self.known = Some(came);
             self.expect(at);
         }
     }
