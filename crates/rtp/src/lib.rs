@@ -66,7 +66,8 @@
 //! # Sources
 //!
 //! RFC 3550 (RTP, RTCP), RFC 8285 (header extensions), RFC 4585 and 5104 (feedback), RFC 4588
-//! (RTX), RFC 6184 (H.264), RFC 7587 and 6716 (Opus), RFC 2198 (redundancy), the payload
+//! (RTX), RFC 6184 (H.264), RFC 7587 and 6716 (Opus), RFC 2198 (redundancy),
+//! draft-ietf-payload-flexible-fec-scheme-03 (FlexFEC), the payload
 //! formats that `media::Codec` names with each codec, appendix A of AV1's payload format (dependency
 //! descriptor), and draft-holmer-rmcat-transport-wide-cc-extensions-01.
 
@@ -81,6 +82,7 @@
 pub mod dependency_descriptor;
 mod error;
 mod extensions;
+pub mod flexfec;
 pub mod h264;
 pub mod nack;
 pub mod opus;

@@ -17,6 +17,7 @@ mod established;
 #[cfg(fuzzing)]
 mod first_packet;
 mod flac;
+mod flexfec;
 mod flv;
 mod framing;
 mod h264;
@@ -119,6 +120,7 @@ pub(crate) const TARGETS: &[Target] = table! {
     #[cfg(fuzzing)]
     first_packet
     flac
+    flexfec
     flv
     framing
     h264
