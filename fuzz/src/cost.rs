@@ -34,6 +34,7 @@ impl Cost {
             | "sdp"
             | "framing"
             | "dtls_record"
+            | "flexfec"
             | "dependency_descriptor" => Self {
                 memory: 256 << 10,
                 memory_per_byte: 256,

@@ -130,9 +130,9 @@ pub use ice::{
 pub use sdp::{IceCredentials, OpusOptions, OpusParameters, Redundancy};
 pub use session::{
     AcceptConfig, AcceptError, CloseReason, ConnectionReport, ControlPlan, ControlStart, Counts,
-    DataConfig, DataCounts, DialConfig, Dropped, Event, Kinds, LayerIndex, Path, PathEnd,
-    PathReport, ReceiveMode, Received, Receiver, ReceiverIndex, Rtx, SKIP_MAX, Sealed, Secrets,
-    Sender, SenderIndex, SenderTime, Session, SetAnswerError, SimulcastLayer, TRACKS_MAX,
-    TrackSecrets,
+    DataConfig, DataCounts, DialConfig, Dropped, Event, Fec, FecCounts, Kinds, LayerIndex, Path,
+    PathEnd, PathReport, ProtectedHeader, ReceiveMode, Received, Receiver, ReceiverIndex, Rtx,
+    SKIP_MAX, Sealed, Secrets, Sender, SenderIndex, SenderTime, Session, SetAnswerError,
+    SimulcastLayer, TRACKS_MAX, TrackSecrets,
 };
 pub use transport_address::{Transport, TransportAddress};

@@ -33,6 +33,7 @@ pub(crate) fn run(bytes: &[u8]) {
                 sender: SenderSsrc {
                     ssrc: Ssrc(9),
                     rtx: None,
+                    fec: None,
                 },
                 receive: true,
             },
@@ -41,6 +42,7 @@ pub(crate) fn run(bytes: &[u8]) {
             redundancy: Redundancy::Always,
             ..OpusOptions::default()
         },
+        fec: true,
         cname: "us".to_owned(),
         credentials: credentials(),
         fingerprint: Fingerprint::sha256([1; 32]),
@@ -95,6 +97,7 @@ fn agreed(offer: &SessionDescription, negotiated: &Negotiated) {
             SenderSsrc {
                 ssrc: Ssrc(1),
                 rtx: Some(Ssrc(2)),
+                fec: Some(Ssrc(3)),
             };
             negotiated.tracks.len()
         ],

@@ -1,6 +1,6 @@
-use glassline_media::TrackIndex;
+use glassline_media::{Ssrc, TrackIndex};
 
-use super::agreed::{AgreedCodec, AgreedMedia, Feedback, NegotiatedTrack};
+use super::agreed::{AgreedCodec, AgreedFec, AgreedMedia, Feedback, NegotiatedTrack};
 use super::attribute::{Attribute, Setup};
 use super::attributes::Attributes;
 use super::data::{self, AgreedData};
@@ -9,6 +9,7 @@ use super::error::Error;
 use super::extensions::{
     ABS_SEND_TIME_URI, ExtensionIds, MID_URI, REPAIRED_RID_URI, RID_URI, TRANSPORT_CC_URI,
 };
+use super::fec;
 use super::format;
 use super::opus;
 use super::simulcast;
@@ -218,10 +219,26 @@ fn agreed_media(
         codecs,
         ssrc,
         rtx_ssrc,
+        fec: agreed_fec(offered, answered, ssrc),
         msid: answered.attributes.msid().cloned(),
         extensions: agreed_extensions(answer, answered),
         reduced_size_rtcp: answered.attributes.has(&Attribute::RtcpReducedSize),
         rids: Vec::new(),
+    })
+}
+
+/// Returns the FEC packets of an answer to an offer of them.
+fn agreed_fec(
+    offered: &MediaDescription,
+    answered: &MediaDescription,
+    media: Option<Ssrc>,
+) -> Option<AgreedFec> {
+    let payload_type = fec::payload_type_of(offered)?;
+    let protected = media.filter(|_| fec::payload_type_of(answered) == Some(payload_type))?;
+    Some(AgreedFec {
+        payload_type,
+        ssrc: fec::source_of(&answered.attributes, protected)?,
+        protected,
     })
 }
 
@@ -283,6 +300,9 @@ fn agreed_track(
         parameters,
         rtx_payload_type,
         red_payload_type,
+        prefers_red: red_payload_type.is_some(),
+        // What we publish is repaired on request.
+        fec_payload_type: None,
         extensions,
         feedback,
         reduced_size_rtcp: answered.attributes.has(&Attribute::RtcpReducedSize),

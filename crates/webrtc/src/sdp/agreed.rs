@@ -27,6 +27,10 @@ pub struct NegotiatedTrack {
     /// Payload type of packets with redundancy (RFC 2198); for Opus only, and only if both ends
     /// want it.
     pub red_payload_type: Option<u8>,
+    /// Whether an end prefers redundancy to the codec itself.
+    pub prefers_red: bool,
+    /// Payload type of FEC packets (FlexFEC); for video only, and only if the peer offers it.
+    pub fec_payload_type: Option<u8>,
     /// Header extensions that every packet of the track may carry.
     pub extensions: ExtensionIds,
     /// Feedback that the peer sends.
@@ -52,6 +56,8 @@ pub struct AgreedMedia {
     pub ssrc: Option<Ssrc>,
     /// SSRC of the retransmissions, if announced.
     pub rtx_ssrc: Option<Ssrc>,
+    /// FEC packets, if both ends agree on them and their SSRC is announced.
+    pub fec: Option<AgreedFec>,
     /// MediaStream and track, if announced.
     pub msid: Option<Msid>,
     /// Header extensions that packets may carry.
@@ -61,6 +67,17 @@ pub struct AgreedMedia {
     /// RIDs of the simulcast layers that the peer sends, in its order (RFC 8853); empty without
     /// simulcast.
     pub rids: Vec<String>,
+}
+
+/// FEC packets (FlexFEC) that the peer may send beside the media.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AgreedFec {
+    /// Payload type in 0..=127.
+    pub payload_type: u8,
+    /// SSRC of the packets.
+    pub ssrc: Ssrc,
+    /// SSRC of the media that they protect.
+    pub protected: Ssrc,
 }
 
 /// A payload type in which the peer may send.

@@ -13,6 +13,7 @@ use super::credentials::IceCredentials;
 use super::data::{self, DataParameters};
 use super::description::{MediaDescription, Origin, SessionDescription};
 use super::extensions::DEPENDENCY_DESCRIPTOR_URI;
+use super::fec;
 use super::fingerprint::Fingerprint;
 use super::negotiate::Negotiated;
 use super::opus;
@@ -49,6 +50,8 @@ pub struct SenderSsrc {
     pub ssrc: Ssrc,
     /// SSRC of the retransmissions, used if RTX is agreed on.
     pub rtx: Option<Ssrc>,
+    /// SSRC of the FEC packets, used if FlexFEC is agreed on.
+    pub fec: Option<Ssrc>,
 }
 
 /// Writes the answer: ICE-lite, DTLS server unless the offer insists on that role itself.
@@ -138,6 +141,7 @@ fn accepted(
             track: negotiated.tracks[index].track.get(),
             sender: local.senders.get(index).map(|it| SenderSsrc {
                 rtx: it.rtx.filter(|_| media.rtx_payload_type.is_some()),
+                fec: it.fec.filter(|_| media.fec_payload_type.is_some()),
                 ..*it
             }),
             stream_id: &local.stream_id,
@@ -150,15 +154,16 @@ fn accepted(
     if carries_transport {
         push_candidates(&mut attributes, &local.candidates);
     }
-    // The first format is the most preferred one: redundancy, if it is agreed on.
-    let first = [
-        media.red_payload_type,
-        Some(media.payload_type),
-        media.rtx_payload_type,
-    ];
+    // The first format is the most preferred one.
+    let mut first = [Some(media.payload_type), media.red_payload_type];
+    if media.prefers_red {
+        first.reverse();
+    }
     let more = media.more.iter();
     let more = more.flat_map(|it| [Some(it.payload_type), it.rtx_payload_type]);
-    let formats = first.into_iter().chain(more).flatten();
+    let formats = first.into_iter().chain([media.rtx_payload_type]);
+    let formats = formats.chain(more).chain([media.fec_payload_type]);
+    let formats = formats.flatten();
     MediaDescription {
         kind: line.kind.clone(),
         port,
@@ -215,6 +220,9 @@ fn push_format(attributes: &mut Attributes, media: &MediaLine) {
         if let Some(rtx) = format.rtx_payload_type {
             push_rtx(attributes, rtx, payload_type, format.codec);
         }
+    }
+    if let Some(payload_type) = media.fec_payload_type {
+        fec::push(attributes, payload_type);
     }
 }
 
@@ -284,7 +292,7 @@ impl SentTrack<'_> {
             stream: token(self.stream_id),
             track: Some(format!("{}{}", self.kind, self.track)),
         }));
-        let Some(SenderSsrc { ssrc, rtx }) = self.sender else {
+        let Some(SenderSsrc { ssrc, rtx, fec }) = self.sender else {
             return;
         };
         if let Some(rtx) = rtx {
@@ -293,7 +301,10 @@ impl SentTrack<'_> {
                 ssrcs: vec![ssrc, rtx],
             }));
         }
-        for ssrc in [Some(ssrc), rtx].into_iter().flatten() {
+        if let Some(fec) = fec {
+            attributes.push(fec::group(ssrc, fec));
+        }
+        for ssrc in [Some(ssrc), rtx, fec].into_iter().flatten() {
             attributes.push(Attribute::Ssrc(SsrcAttribute {
                 ssrc,
                 name: "cname".to_owned(),

@@ -35,7 +35,7 @@
 //!
 //! Sources: RFC 8866 (SDP), RFC 3264 and 8829 (offer/answer), RFC 9143 (BUNDLE), RFC 8839 and 8840
 //! (ICE), RFC 8842 (DTLS), RFC 9725 (WHIP), RFC 8851 to 8853 (RID, simulcast), RFC 6184 §8 (H.264), RFC 7587 (Opus), RFC 4585 and 5104 (feedback),
-//! RFC 4588 (RTX), RFC 8285 (header extensions), RFC 8841 (data channels).
+//! RFC 4588 (RTX), draft-ietf-payload-flexible-fec-scheme-03 and RFC 5956 (FlexFEC), RFC 8285 (header extensions), RFC 8841 (data channels).
 
 mod agree;
 mod agreed;
@@ -49,6 +49,7 @@ mod data;
 mod description;
 mod error;
 mod extensions;
+mod fec;
 mod fingerprint;
 mod format;
 mod fragment;
@@ -64,7 +65,7 @@ mod tests;
 mod transport;
 
 pub use agree::{Agreed, AnswerError, apply_answer};
-pub use agreed::{AgreedCodec, AgreedMedia, Feedback, NegotiatedTrack};
+pub use agreed::{AgreedCodec, AgreedFec, AgreedMedia, Feedback, NegotiatedTrack};
 pub use answer::{LocalDescription, SenderSsrc, answer};
 pub use attribute::{
     Attribute, Direction, ExtensionMap, FormatParameters, Group, Msid, RtcpFeedback, RtpMap, Setup,

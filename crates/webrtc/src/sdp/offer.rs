@@ -11,6 +11,7 @@ use super::credentials::IceCredentials;
 use super::data::{self, DataParameters};
 use super::description::{MediaDescription, Origin, SessionDescription};
 use super::extensions::{MID_URI, REPAIRED_RID_URI, RID_URI, TRANSPORT_CC_URI};
+use super::fec;
 use super::fingerprint::Fingerprint;
 use super::opus::{self, OpusOptions, Redundancy};
 use super::simulcast;
@@ -23,6 +24,8 @@ pub struct OfferParameters {
     pub media: Vec<OfferedMedia>,
     /// How the peer should send Opus, and whether redundancy is offered.
     pub opus: OpusOptions,
+    /// Whether FEC packets (FlexFEC) are offered for the video that is received.
+    pub fec: bool,
     /// RTCP canonical name of the tracks that are sent.
     pub cname: String,
     /// Another `m=` line, the last, for data channels; it may be the only one.
@@ -207,6 +210,9 @@ const AUDIO: [Offered; 3] = [
 /// Payload type of redundancy, as Chromium numbers it.
 const RED: u8 = 63;
 
+/// Payload type of FEC packets, as Chromium numbers it.
+const FEC: u8 = 49;
+
 /// Ids and URIs of the header extensions in our offers.
 const EXTENSIONS: [(u16, &str); 2] = [(1, MID_URI), (2, TRANSPORT_CC_URI)];
 
@@ -275,6 +281,11 @@ fn section(index: usize, media: &OfferedMedia, parameters: &OfferParameters) -> 
         let audio = || opus::wanted(parameters.opus, media.channels());
         push_offered(&mut attributes, format, audio);
     }
+    let receives_video = matches!(media, OfferedMedia::Receive(Kind::Video));
+    let fec = (parameters.fec && receives_video).then_some(FEC);
+    if let Some(fec) = fec {
+        fec::push(&mut attributes, fec);
+    }
     if media.direction().sends() {
         let sent = SentTrack {
             kind,
@@ -299,6 +310,7 @@ fn section(index: usize, media: &OfferedMedia, parameters: &OfferParameters) -> 
         formats: red
             .into_iter()
             .chain(formats.flatten())
+            .chain(fec)
             .map(|payload_type| payload_type.to_string())
             .collect(),
         lines: vec![('c', connection)],

@@ -43,7 +43,10 @@ pub enum Redundancy {
     /// it (RFC 3264 §6.1): browsers always offer it, and mostly list it last. Our own offers do
     /// not contain it.
     IfPreferred,
-    /// Redundancy is accepted whenever the peer offers it, and comes first in our offers.
+    /// Redundancy is accepted whenever the peer offers it, behind Opus itself unless the peer prefers
+    /// it. Our own offers do not contain it.
+    IfOffered,
+    /// Redundancy is accepted whenever the peer offers it, and comes first in offers and answers.
     Always,
 }
 
@@ -53,12 +56,16 @@ impl Redundancy {
     pub(super) fn accepts(self, media: &MediaDescription, red: u8, payload_type: u8) -> bool {
         match self {
             Self::Never => false,
-            Self::IfPreferred => {
-                let mut formats = format::payload_types(media);
-                formats.find(|it| [red, payload_type].contains(it)) == Some(red)
-            }
-            Self::Always => true,
+            Self::IfPreferred => self.prefers(media, red, payload_type),
+            Self::IfOffered | Self::Always => true,
         }
+    }
+
+    /// Returns whether redundancy that is accepted comes before the codec itself.
+    pub(super) fn prefers(self, media: &MediaDescription, red: u8, payload_type: u8) -> bool {
+        let mut formats = format::payload_types(media);
+        let first = formats.find(|it| [red, payload_type].contains(it));
+        self == Self::Always || first == Some(red)
     }
 }
 

@@ -130,6 +130,10 @@ pub enum ReceiveMode {
     /// Decrypts every packet and returns it.
     #[default]
     Open,
+    /// Decrypts every packet, and offers the peer to send FEC packets (FlexFEC) with the video. The
+    /// caller also takes the packets that are rebuilt from them:
+    /// [`Session::poll_rebuilt`](super::Session::poll_rebuilt).
+    Rebuild,
     /// Reads only the header, which is not encrypted. Statistics, transport feedback and NACK
     /// work; the payload is neither decrypted nor authenticated. This is for load generators,
     /// whose processor time belongs to the server under test. Retransmissions are still
@@ -177,6 +181,10 @@ pub struct TrackSecrets {
     pub sequence: u16,
     /// First sequence number of the retransmissions, below 2¹⁵.
     pub rtx_sequence: u16,
+    /// SSRC of the FEC packets.
+    pub fec_ssrc: Ssrc,
+    /// First sequence number of the FEC packets, below 2¹⁵.
+    pub fec_sequence: u16,
     /// Random offset of the RTP clock. The caller of [`Session::seal`](super::Session::seal)
     /// may add it to its timestamps.
     pub timestamp: u32,
@@ -193,7 +201,7 @@ impl Secrets {
         let tie_breaker = u64::from_be_bytes(bytes.take());
         // Some parsers read sess-id as a signed number.
         let session_id = u64::from_be_bytes(bytes.take()) >> 2;
-        let mut used = Vec::with_capacity(2 * TRACKS_MAX + 1);
+        let mut used = Vec::with_capacity(3 * TRACKS_MAX + 1);
         let rtcp_ssrc = bytes.ssrc(&mut used);
         let tracks = (0..TRACKS_MAX)
             .map(|_| TrackSecrets {
@@ -201,6 +209,8 @@ impl Secrets {
                 rtx_ssrc: bytes.ssrc(&mut used),
                 sequence: u16::from_be_bytes(bytes.take()) >> 1,
                 rtx_sequence: u16::from_be_bytes(bytes.take()) >> 1,
+                fec_ssrc: bytes.ssrc(&mut used),
+                fec_sequence: u16::from_be_bytes(bytes.take()) >> 1,
                 timestamp: u32::from_be_bytes(bytes.take()),
             })
             .collect();
@@ -299,12 +309,12 @@ mod tests {
         let mut ssrcs: Vec<u32> = secrets
             .tracks
             .iter()
-            .flat_map(|track| [track.ssrc.0, track.rtx_ssrc.0])
+            .flat_map(|track| [track.ssrc.0, track.rtx_ssrc.0, track.fec_ssrc.0])
             .collect();
         ssrcs.push(secrets.rtcp_ssrc.0);
         ssrcs.sort_unstable();
         ssrcs.dedup();
-        assert_eq!(ssrcs.len(), 2 * TRACKS_MAX + 1);
+        assert_eq!(ssrcs.len(), 3 * TRACKS_MAX + 1);
         assert!(secrets.tracks.iter().all(|track| track.sequence < 1 << 15));
     }
 }

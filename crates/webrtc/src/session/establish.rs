@@ -161,6 +161,7 @@ impl Session {
         let offer = sdp::offer(&sdp::OfferParameters {
             media,
             opus: config.opus,
+            fec: config.mode == ReceiveMode::Rebuild,
             cname: secrets.cname.clone(),
             data: config.data.as_ref().map(parameters),
             credentials: credentials.clone(),
@@ -335,6 +336,7 @@ fn offered(
                     sender: sdp::SenderSsrc {
                         ssrc: secrets.ssrc,
                         rtx: (kind == Kind::Video).then_some(secrets.rtx_ssrc),
+                        fec: None,
                     },
                     receive: std::mem::take(&mut receive),
                 },
@@ -359,7 +361,9 @@ fn parameters(data: &DataConfig) -> sdp::DataParameters {
 /// Creates a sender for each agreed track, with SSRCs that all differ.
 fn senders(negotiated: &sdp::Negotiated, secrets: &Secrets) -> Result<Vec<Sender>, AcceptError> {
     let pairs = negotiated.tracks.iter().zip(&secrets.tracks);
-    let used = pairs.clone().flat_map(|(_, it)| [it.ssrc, it.rtx_ssrc]);
+    let used = pairs
+        .clone()
+        .flat_map(|(_, it)| [it.ssrc, it.rtx_ssrc, it.fec_ssrc]);
     let all_differ = all_differ(used.collect());
     let senders: Vec<Sender> = pairs
         .map(|(track, secrets)| Sender::new(track, secrets, None))
@@ -372,7 +376,8 @@ fn senders(negotiated: &sdp::Negotiated, secrets: &Secrets) -> Result<Vec<Sender
 
 fn ssrcs(sender: &Sender) -> impl Iterator<Item = Ssrc> + use<> {
     let rtx = sender.rtx.map(|rtx| rtx.ssrc);
-    std::iter::once(sender.ssrc).chain(rtx)
+    let fec = sender.fec().map(|fec| fec.ssrc);
+    std::iter::once(sender.ssrc).chain(rtx).chain(fec)
 }
 
 fn all_differ(mut ssrcs: Vec<Ssrc>) -> bool {
@@ -384,5 +389,6 @@ fn sources(sender: &Sender) -> sdp::SenderSsrc {
     sdp::SenderSsrc {
         ssrc: sender.ssrc,
         rtx: sender.rtx.map(|rtx| rtx.ssrc),
+        fec: sender.fec().map(|fec| fec.ssrc),
     }
 }

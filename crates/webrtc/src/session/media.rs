@@ -44,6 +44,7 @@ impl Session {
         match kind {
             PayloadKind::Media(codec) => {
                 let bytes = packet.payload.len();
+                self.receivers[receiver].keep_for_rebuilding(clear);
                 let (sequence, arrival) =
                     self.receivers[receiver].on_media(layer, codec, &header, bytes, now);
                 Ok(Received::Rtp {
@@ -55,6 +56,10 @@ impl Session {
                 })
             }
             PayloadKind::Rtx(codec) => self.unwrap(now, receiver, layer, codec, packet),
+            PayloadKind::Fec => {
+                self.receivers[receiver].on_fec(&packet);
+                Ok(Received::Consumed)
+            }
         }
     }
 

@@ -18,6 +18,7 @@ mod data;
 mod error;
 mod establish;
 mod event;
+mod fec;
 mod feedback_allowance;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod fuzzing;
@@ -48,6 +49,7 @@ pub use connection_report::ConnectionReport;
 pub use data::DataCounts;
 pub use error::{AcceptError, SetAnswerError};
 pub use event::{CloseReason, Dropped, Event, NACK_LOST_MAX, Received, Sealed};
+pub use fec::{Fec, FecCounts, ProtectedHeader};
 pub use index::{LayerIndex, ReceiverIndex, SenderIndex};
 pub use outgoing::SKIP_MAX;
 pub use path::{Path, PathEnd};

@@ -162,7 +162,7 @@ impl Session {
 
     /// Records that a packet with a transport-wide number was sent.
     #[inline]
-    fn on_sent(&mut self, bytes: usize, now: Instant) {
+    pub(super) fn on_sent(&mut self, bytes: usize, now: Instant) {
         self.history.sent(self.transport_sequence, now, bytes);
         if let Some(congestion) = self.congestion.control_mut() {
             congestion.on_sent(self.transport_sequence, bytes, now);

@@ -6,6 +6,7 @@ use glassline_rtp::nack::{self, Arrival, NackGenerator};
 use glassline_rtp::receive::{ReceiveStatistics, Totals};
 use glassline_rtp::rtcp;
 
+use super::fec::Rebuilding;
 use super::index::LayerIndex;
 use crate::sdp::{AgreedCodec, AgreedMedia, ExtensionIds};
 
@@ -26,6 +27,8 @@ pub struct Receiver {
     /// Time for which lost packets are requested; `None` takes the default.
     repair_budget: Option<Duration>,
     full_intra_number: u8,
+    /// Rebuilds lost packets; `None` if FlexFEC is not agreed on.
+    pub(super) rebuilding: Option<Box<Rebuilding>>,
 }
 
 /// One simulcast layer, or all that is received without simulcast.
@@ -69,6 +72,8 @@ pub(super) enum PayloadKind {
     Media(usize),
     /// A retransmission of media of the codec with this index.
     Rtx(usize),
+    /// Parity of media (FlexFEC).
+    Fec,
 }
 
 /// Least time between two keyframe requests. The keyframe that was requested last is on its way
@@ -98,6 +103,7 @@ impl Receiver {
             extensions: agreed.extensions,
             repair_budget: None,
             full_intra_number: 0,
+            rebuilding: agreed.fec.map(Rebuilding::new),
         }
     }
 
@@ -212,6 +218,10 @@ impl Receiver {
     /// Returns the layer of a packet and what the packet carries, if its SSRC and payload type
     /// belong to this receiver.
     pub(super) fn find_by_ssrc(&self, header: &rtp::Header) -> Option<(LayerIndex, PayloadKind)> {
+        let fec = self.rebuilding.as_ref().map(|it| it.agreed);
+        if fec.is_some_and(|it| (it.ssrc, it.payload_type) == (header.ssrc, header.payload_type)) {
+            return Some((LayerIndex(0), PayloadKind::Fec));
+        }
         let mut layers = self.layers.iter().enumerate();
         layers.find_map(|(index, layer)| {
             let kind = if layer.ssrc() == Some(header.ssrc) {
@@ -235,7 +245,7 @@ impl Receiver {
         }
         let kind = self.kind_by_payload_type(&packet.header)?;
         let rid = match kind {
-            PayloadKind::Media(_) => element(self.extensions.rid),
+            PayloadKind::Media(_) | PayloadKind::Fec => element(self.extensions.rid),
             PayloadKind::Rtx(_) => {
                 element(self.extensions.repaired_rid).or(element(self.extensions.rid))
             }

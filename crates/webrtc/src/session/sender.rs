@@ -22,6 +22,7 @@ use glassline_rtp::rtcp;
 
 use super::anchor::Anchor;
 use super::config::TrackSecrets;
+use super::fec::FecStream;
 use super::repairs::Requests;
 use super::reseal::{FirstSending, ResealRing};
 pub(super) use super::template::Outgoing;
@@ -46,6 +47,8 @@ pub struct Sender {
     /// Payload type of packets with redundancy (RFC 2198); `None` if it is not negotiated. See
     /// [`Session::set_redundant`](super::Session::set_redundant).
     pub red_payload_type: Option<u8>,
+    /// Whether an end prefers redundancy to the codec itself.
+    pub prefers_red: bool,
     /// Format parameters that the peer asks for: its `a=fmtp`.
     pub parameters: Box<str>,
     /// Payload type and SSRC of retransmissions (RFC 4588); `None` if RTX is not negotiated.
@@ -56,8 +59,10 @@ pub struct Sender {
     pub nack: bool,
     /// Random offset that the caller may add to its timestamps.
     pub timestamp_start: u32,
-    header: Template,
+    pub(super) header: Template,
     rtx_header: Template,
+    /// The stream of FEC packets; `None` if FlexFEC is not negotiated.
+    pub(super) fec: Option<Box<FecStream>>,
     /// Id of the extension with the transport-wide number; `None` if it is not negotiated.
     transport: Option<u8>,
     first: u16,
@@ -149,6 +154,7 @@ impl Sender {
             codec: negotiated.codec,
             payload_type: negotiated.payload_type,
             red_payload_type: negotiated.red_payload_type,
+            prefers_red: negotiated.prefers_red,
             parameters: negotiated.parameters.as_str().into(),
             ssrc: secrets.ssrc,
             rtx,
@@ -161,6 +167,7 @@ impl Sender {
                 None,
                 of_layer(ids.repaired_rid.or(ids.rid)),
             ),
+            fec: FecStream::of(negotiated, secrets),
             transport,
             first: secrets.sequence,
             rtx_first: secrets.rtx_sequence,
@@ -214,6 +221,9 @@ impl Sender {
             Some(rtx) => Some(outbound.add_stream(rtx.ssrc, self.rtx_first)?),
             None => None,
         };
+        if let Some(fec) = &mut self.fec {
+            fec.connect(outbound)?;
+        }
         self.streams = Some(Streams {
             media,
             rtx,
@@ -393,6 +403,9 @@ impl Sender {
     pub(super) fn number(&mut self) {
         self.header.set_transport(self.transport);
         self.rtx_header.set_transport(self.transport);
+        if let Some(fec) = &mut self.fec {
+            fec.header.set_transport(self.transport);
+        }
     }
 
     /// Returns whether packets carry a transport-wide sequence number.

@@ -53,7 +53,7 @@ impl LayerElements {
 }
 
 /// Length in bytes of fixed header, extension header, one element of two bytes, padding.
-const TEMPLATE_BYTES: usize = 20;
+pub(super) const TEMPLATE_BYTES: usize = 20;
 /// Length in bytes of the longest header: the template, and two elements of at most 16 bytes.
 const HEADER_BYTES_MAX: usize = 56;
 /// Offset of the number: behind the extension header of 4 bytes and the element's first byte.

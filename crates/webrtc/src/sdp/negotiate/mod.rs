@@ -14,6 +14,7 @@ use super::attribute::{Attribute, Direction, Setup};
 use super::data::{self, AgreedData};
 use super::description::SessionDescription;
 use super::extensions::{self, ExtensionUse};
+use super::fec;
 use super::opus;
 use super::simulcast;
 use super::transport::RemoteTransport;
@@ -173,6 +174,8 @@ impl Negotiated {
             payload_type: format.payload_type,
             rtx_payload_type,
             red_payload_type: red,
+            prefers_red: red.is_some_and(|it| wants.prefers(media, it, format.payload_type)),
+            fec_payload_type: fec::payload_type_of(media).filter(|_| accepted.track.is_some()),
             fmtp: format.fmtp,
             feedback: Feedback {
                 nack,

@@ -425,3 +425,27 @@ fn payload_types_that_read_as_rtcp_are_not_used() {
     let offer = CHROMIUM.replace("108", "72");
     assert_ne!(negotiated(&offer).tracks[0].payload_type, 72);
 }
+
+#[test]
+fn fec_is_agreed_on_with_peers_that_offer_it() {
+    for (name, offer) in OFFERS {
+        let offers = offer.contains(" flexfec-03/90000");
+        let negotiated = negotiated(offer);
+        let fec = negotiated.tracks[0].fec_payload_type;
+        assert_eq!(fec, offers.then_some(49), "{name}");
+        assert_eq!(negotiated.tracks[1].fec_payload_type, None, "{name}");
+        let text = answer(&negotiated, &local(2));
+        let video = &parse(&text).media[negotiated.tracks[0].line];
+        assert_eq!(video.formats.contains(&"49".to_owned()), offers, "{name}");
+        assert_eq!(text.contains("FEC-FR 100 300\r\n"), offers, "{name}");
+        assert_eq!(text.contains("a=ssrc:300 cname:"), offers, "{name}");
+        assert_eq!(
+            text.contains("a=rtpmap:49 flexfec-03/90000\r\na=fmtp:49 repair-window=10000000\r\n"),
+            offers,
+            "{name}"
+        );
+    }
+    // RFC 8627's packets are others.
+    let newer = CHROMIUM.replace(" flexfec-03/", " flexfec/");
+    assert_eq!(negotiated(&newer).tracks[0].fec_payload_type, None);
+}

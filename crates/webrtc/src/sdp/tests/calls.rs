@@ -62,10 +62,12 @@ fn our_call(opus: OpusOptions) -> SessionDescription {
             sender: SenderSsrc {
                 ssrc: Ssrc(7),
                 rtx: None,
+                fec: None,
             },
             receive: true,
         }],
         opus,
+        fec: false,
         cname: "us".to_owned(),
         data: None,
         credentials: credentials(),

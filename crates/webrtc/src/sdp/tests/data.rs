@@ -16,6 +16,7 @@ fn our_offer(kinds: &[Kind]) -> SessionDescription {
     offer(&OfferParameters {
         media: kinds.iter().copied().map(OfferedMedia::Receive).collect(),
         opus: OpusOptions::default(),
+        fec: false,
         cname: "us".to_owned(),
         data: Some(OURS),
         credentials: IceCredentials {

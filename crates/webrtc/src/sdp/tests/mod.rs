@@ -102,6 +102,7 @@ fn local(senders: u32) -> LocalDescription {
             .map(|index| SenderSsrc {
                 ssrc: Ssrc(100 + index),
                 rtx: Some(Ssrc(200 + index)),
+                fec: Some(Ssrc(300 + index)),
             })
             .collect(),
         cname: "glassline".to_owned(),

@@ -254,6 +254,7 @@ proptest! {
                 OfferedMedia::Receive(Kind::Audio),
             ],
             opus: OpusOptions::default(),
+            fec: true,
             cname: "us".to_owned(),
             credentials: credentials(),
             fingerprint: Fingerprint::sha256([1; 32]),

@@ -4,6 +4,7 @@ mod calls;
 mod codecs;
 mod congestion_control;
 mod data;
+mod fec;
 mod handshake;
 mod hijack;
 mod hostile;
@@ -159,6 +160,26 @@ impl Peer {
             }
             Ok(_) => {}
             Err(reason) => self.dropped.push(reason),
+        }
+        let mut rebuilt = Vec::new();
+        while let Some(Received::Rtp {
+            receiver,
+            layer,
+            sequence,
+            repaired,
+            packet,
+        }) = self.session.poll_rebuilt(now, &mut rebuilt)
+        {
+            self.received.push(MediaPacket {
+                receiver: receiver.0,
+                layer: layer.0,
+                sequence,
+                timestamp: packet.header.timestamp,
+                marker: packet.header.marker,
+                payload: packet.payload.to_vec(),
+                repaired,
+                at: now - self.start,
+            });
         }
     }
 
