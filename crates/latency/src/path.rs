@@ -87,6 +87,9 @@ pub struct SelectedPath {
     /// Part of the packets, of 1, that was lost between the viewer's latest two reports: the largest
     /// of its streams (RFC 3550 §6.4.1).
     pub loss: Option<f64>,
+    /// Size of the repairs that leave ahead of losses (FEC), in percent of the video; null where the
+    /// viewer needs none.
+    pub fec_percent: Option<u32>,
 }
 
 /// One end of the selected path.
@@ -117,6 +120,7 @@ impl SelectedPath {
             relayed: path.is_relayed(),
             rtt_ms: rtt.map(|time| time.as_secs_f64() * 1e3),
             loss: lost.map(|part| f64::from(part) / 256.0),
+            fec_percent: None,
         }
     }
 }

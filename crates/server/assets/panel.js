@@ -120,7 +120,7 @@ export class Panel {
     this.#fact('Decoder', unit(sample?.decodeMs), sample?.decoder ?? '');
     this.#fact('Path', breakable(path?.remote), Number.isFinite(path?.rttMs) ? `RTT ${unit(path.rttMs)}` : '');
     this.#fact('Lip sync', ...lipSyncWords(lipSync));
-    this.#fact('Repairs', some(sample?.nacks, 'NACK') || ABSENT, some(sample?.plis, 'PLI'));
+    this.#fact('Repairs', some(sample?.nacks, 'NACK') || ABSENT, repairs(sample));
     this.#fact('Audio', audio?.codec ?? ABSENT, decibels(level ?? audio?.level));
     this.#fact('Protection', breakable(path?.srtp?.replace(/^SRTP_/, '')));
     this.#fact('Smoothness', some(sample?.freezes, sample?.freezes === 1 ? 'freeze' : 'freezes') || ABSENT, some(sample?.framesDropped, 'drops'));
@@ -189,6 +189,12 @@ export class Panel {
 }
 
 /** Whether the video waits for its audio, and what that costs. */
+/** Requests for keyframes, and the repairs that come before any request. */
+function repairs(sample) {
+  const ahead = sample?.aheadRatio > 0 ? `repairs ahead: ${Math.round(sample.aheadRatio * 100)} %` : '';
+  return [some(sample?.plis, 'PLI'), ahead].filter(Boolean).join(', ');
+}
+
 function lipSyncWords(lipSync) {
   if (lipSync === null) return [ABSENT];
   const cost = `${lipSync.costMs.toFixed(0)}\u00a0ms`;

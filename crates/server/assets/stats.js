@@ -84,7 +84,14 @@ function arrivals(video, audio, before) {
     bitrate: bytes === null ? null : ratio(bytes * 8, seconds),
     lossRatio: received === null ? null : (ratio(lost, lost + received) ?? 0),
     packetsLost: (video?.packetsLost ?? 0) + (audio?.packetsLost ?? 0),
+    aheadRatio: ahead(video, before?.video),
   };
+}
+
+/** FEC packets as a part of the other bytes of the video, which count them, too. */
+function ahead(video, before) {
+  const [fec, bytes] = [grown(video, before, 'fecBytesReceived'), grown(video, before, 'bytesReceived')];
+  return ratio(fec, bytes - fec);
 }
 
 function audioStats(stats, { audio, playout }, before) {

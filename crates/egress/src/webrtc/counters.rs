@@ -14,6 +14,10 @@ pub struct SendCounters {
     pub sends: Counter,
     /// Packets sent again because a viewer missed them.
     pub retransmissions: Counter,
+    /// FEC packets sent ahead of losses.
+    pub fec_packets: Counter,
+    /// Bytes of these datagrams.
+    pub fec_bytes: Counter,
     /// Packets that viewers asked for again and that the ring no longer held.
     pub unrepairable: Counter,
     /// Packets that viewers asked for again and that were dropped: too many waited, they waited too

@@ -61,6 +61,14 @@ impl Pacer {
         self.next = Some(now + INTERVAL * share / whole);
     }
 
+    /// Notes that `packets` more, of no frame, left at `now`.
+    pub(super) fn sent_beside(&mut self, packets: usize, now: Instant) {
+        let share = u32::try_from(packets).unwrap_or(u32::MAX);
+        let whole = u32::try_from(CHUNK).unwrap_or(u32::MAX);
+        let since = self.next.map_or(now, |next| next.max(now));
+        self.next = Some(since + INTERVAL * share / whole);
+    }
+
     /// Returns the time at which the next packets may leave.
     pub(super) fn deadline(&self) -> Option<Instant> {
         self.next
@@ -130,6 +138,19 @@ mod tests {
         let (batches, took) = spread(400);
         assert_eq!(batches, 10);
         assert_eq!(took, Duration::from_millis(9));
+    }
+
+    #[test]
+    fn packets_beside_a_frame_take_their_part_of_an_interval() {
+        let start = Instant::now();
+        let mut pacer = Pacer::default();
+        pacer.sent(20, 20, start);
+        pacer.sent_beside(CHUNK / 2, start);
+        assert_eq!(pacer.allowance(20, start + INTERVAL), 0);
+        assert_eq!(pacer.deadline(), Some(start + INTERVAL * 3 / 2));
+        let later = start + INTERVAL * 9;
+        pacer.sent_beside(CHUNK, later);
+        assert_eq!(pacer.deadline(), Some(later + INTERVAL));
     }
 
     #[test]

@@ -22,6 +22,14 @@ const FAMILIES: &[Family<Counters>] = &[
         &c.send.retransmissions
     }),
     Family::plain(
+        "fec_packets_total",
+        "FEC packets sent ahead of losses to far viewers.",
+        |c| &c.send.fec_packets,
+    ),
+    Family::plain("fec_bytes_total", "Their bytes, sealed.", |c| {
+        &c.send.fec_bytes
+    }),
+    Family::plain(
         "unrepairable_total",
         "Packets that viewers asked for again too late.",
         |c| &c.send.unrepairable,

@@ -367,7 +367,7 @@ impl Negotiator {
         let opus = OpusOptions {
             // The server receives voices only, which are mono.
             stereo: false,
-            redundancy: Redundancy::IfPreferred,
+            redundancy: Redundancy::IfOffered,
             ..OpusOptions::default()
         };
         self.negotiate(offer, opus, |config_of| {

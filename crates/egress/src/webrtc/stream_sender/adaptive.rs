@@ -204,6 +204,7 @@ impl StreamSender {
     /// Takes what the latest transport feedback says. Returns whether the viewer should get another layer:
     /// call [`choose`](Self::choose) once the layers of [`wanted`](Self::wanted) are read.
     pub fn adapt_layers(&mut self, session: &Session, stream: &Stream, now: Instant) -> bool {
+        self.yield_protection(session, now);
         let Some(adaptive) = &mut self.adaptive else {
             return false;
         };

@@ -10,8 +10,10 @@
 //! The session seals and paces. Which session it is, and what else happens in it, is unknown here.
 
 mod adaptive;
+mod deadlines;
 mod layers;
 mod moved_payload;
+mod protecting;
 mod repairs;
 
 use std::sync::{Arc, Mutex, PoisonError};
@@ -28,13 +30,14 @@ use super::frame_log::FrameLog;
 use super::layer_choice::LayerRequest;
 use super::outbox::{Batch, Sink};
 use super::pacer::Pacer;
+use super::protection::{Packet, Protection};
 use super::ramp::Ramp;
-use super::redundancy::Redundancy;
 use super::track_sender::{OfferOutcome, Queued, SendLimits, SentPacket, TrackSender};
 
 pub use adaptive::LayerReport;
 use adaptive::{Adaptive, PADDING_INTERVAL};
 use moved_payload::MovedPayload;
+pub use protecting::ReceptionReport;
 pub use repairs::Nack;
 use repairs::Repairs;
 
@@ -60,6 +63,8 @@ pub struct StreamSender {
     is_controlled: bool,
     /// Bounds what leaves while a viewer without congestion control gets much of the past.
     ramp: Option<Box<Ramp>>,
+    /// Repairs the losses of a far viewer ahead of its requests; `None` for viewers without need.
+    protection: Option<Box<Protection>>,
     /// Chooses the layer of the video by what the path carries, where the stream has several.
     adaptive: Option<Box<Adaptive>>,
     /// The layers that stand for their tracks: transcoded ones, and those in other codecs.
@@ -109,6 +114,7 @@ impl StreamSender {
             lag,
             is_controlled: session.has_congestion_control(),
             ramp: None,
+            protection: None,
             adaptive: None,
             fixed: fixed.into(),
             request: LayerRequest::default(),
@@ -153,10 +159,8 @@ impl StreamSender {
     pub fn start(&mut self, session: &mut Session, stream: &Stream, now: Instant) {
         for place in 0..self.tracks.len() {
             let track = &mut self.tracks[place];
-            // A viewer that negotiated redundancy prefers it.
-            if session.set_redundant(track.sender, true) {
-                let payload_type = session.senders()[track.sender.0].payload_type;
-                track.redundancy = Some(Box::new(Redundancy::new(payload_type)));
+            if session.senders()[track.sender.0].prefers_red {
+                track.set_copies(1, session);
             }
             if track.kind() == Kind::Video {
                 self.enter(place, session, stream, now);
@@ -223,7 +227,10 @@ impl StreamSender {
     /// Returns whether nothing is to be sent: no media waits, and no probe is under way.
     #[inline]
     pub fn is_idle(&self) -> bool {
-        self.has_nothing_waiting() && !self.is_probing() && self.repairs.copy_at().is_none()
+        self.has_nothing_waiting()
+            && !self.is_probing()
+            && self.repairs.copy_at().is_none()
+            && self.fec_bytes().is_none()
     }
 
     #[inline]
@@ -278,6 +285,9 @@ impl StreamSender {
                     frame.into_iter().for_each(&mut finished);
                 }
             }
+        }
+        if self.fec_bytes().is_some() {
+            self.send_fec(session, &mut batch, now, counters);
         }
         if self.adaptive.is_some() {
             self.send_padding(session, &mut batch, now);
@@ -358,6 +368,8 @@ impl StreamSender {
         // Audio may follow in the same message if the frame's last packet is as long as the others.
         let pads = is_video && self.rides && session.senders()[track_sender.sender.0].may_pad();
         let sender = track_sender.sender;
+        let protection = self.protection.as_mut().filter(|_| is_video);
+        let mut groups = protection.and_then(|it| it.groups_of(sender));
         let mut sealed = 0;
         let mut first_sequence = 0;
         for index in from..from + count {
@@ -382,6 +394,26 @@ impl StreamSender {
                 // The packets have consecutive sequence numbers.
                 first_sequence = packet.sequence - sealed;
                 sealed += 1;
+                if let Some(groups) = &mut groups {
+                    let numbers = &session.senders()[sender.0];
+                    groups.cover(
+                        &Packet {
+                            header: &numbers.protected_header(
+                                packet.sequence,
+                                timestamp,
+                                marker,
+                                padding,
+                            ),
+                            payload,
+                            padding,
+                            bytes: packet.len,
+                            place: index,
+                            left: packets - index - 1,
+                            timestamp,
+                        },
+                        now,
+                    );
+                }
                 packet.len
             });
         }
@@ -431,46 +463,6 @@ impl StreamSender {
     /// Returns the frame that the viewer knows by this RTP timestamp, if it is still kept.
     pub fn frame(&mut self, timestamp: u32) -> Option<FrameStamps> {
         self.log.find(timestamp)
-    }
-
-    /// Returns when the next packet of a frame, or the next repair, may leave, if one waits.
-    #[inline]
-    pub fn deadline(&self, session: &mut Session, now: Instant) -> Option<Instant> {
-        let media = self.media_deadline(session, now);
-        let padding = self.is_probing().then(|| now + PADDING_INTERVAL);
-        let others = [padding, self.repairs.copy_at()];
-        media.into_iter().chain(others.into_iter().flatten()).min()
-    }
-
-    #[inline]
-    fn media_deadline(&self, session: &mut Session, now: Instant) -> Option<Instant> {
-        if let Some(repair) = self.repairs.timed() {
-            return match session.has_congestion_control() {
-                true => session.repair_at(repair.bytes(), now),
-                false => self.spread_at(repair.bytes(), now).or(Some(now)),
-            };
-        }
-        let mut video_frames = self
-            .tracks
-            .iter()
-            .filter(|track_sender| track_sender.kind() == Kind::Video)
-            .filter_map(TrackSender::front);
-        let queued = video_frames.next()?;
-        let bytes = packet_bytes(&queued.unit, queued.sent);
-        if session.has_congestion_control() {
-            session.budget_at(bytes, now)
-        } else {
-            self.spread_at(bytes, now)
-        }
-    }
-
-    /// Returns when a packet of `bytes` may leave without congestion control, from `now` on; `None`
-    /// before the first one.
-    #[inline]
-    fn spread_at(&self, bytes: u64, now: Instant) -> Option<Instant> {
-        let spread = self.pacer.deadline();
-        let due = self.ramp.as_ref().map(|ramp| ramp.due(bytes));
-        spread.max(due).map(|at| at.max(now))
     }
 }
 

@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 
 use glassline_media::{Codec, Kind, MediaTime, MediaUnit, TrackLayer};
 use glassline_rtp::payload::{FrameNumbers, NumberShift, is_recovery_point};
-use glassline_webrtc::SenderIndex;
+use glassline_webrtc::{SenderIndex, Session};
 
 use super::redundancy::Redundancy;
 
@@ -372,6 +372,22 @@ impl TrackSender {
     /// [`StreamSender::prefetch`](super::StreamSender::prefetch).
     pub(crate) fn prefetch(&self) -> u64 {
         self.sent.prefetch() ^ self.next.unwrap_or(0) ^ self.queue.len() as u64
+    }
+
+    /// Has each packet of audio carry so many of those before it, 0 to 2, if the viewer takes any.
+    pub(super) fn set_copies(&mut self, copies: usize, session: &mut Session) {
+        if copies == 0 {
+            if self.redundancy.take().is_some() {
+                session.set_redundant(self.sender, false);
+            }
+            return;
+        }
+        if let Some(redundancy) = &mut self.redundancy {
+            redundancy.set_copies(copies);
+        } else if session.set_redundant(self.sender, true) {
+            let payload_type = session.senders()[self.sender.0].payload_type;
+            self.redundancy = Some(Box::new(Redundancy::new(payload_type, copies)));
+        }
     }
 
     /// Returns the unit that leaves next.

@@ -29,7 +29,7 @@ mod viewer;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use glassline_egress::webrtc::{Nack, Outbox};
+use glassline_egress::webrtc::{Nack, Outbox, ReceptionReport};
 use glassline_hub::Stream;
 use glassline_ingest::whip::Arrivals;
 use glassline_latency::{FrameStamps, LatencyRegistry, PathView, SelectedPath};
@@ -277,8 +277,20 @@ impl Peer {
             }
             Event::AddressChanged { .. } => self.show_selected(now, shard.latencies),
             Event::ReceiverReport {
-                rtt, fraction_lost, ..
+                sender,
+                rtt,
+                fraction_lost,
+                cumulative_lost,
+                ..
             } => {
+                if let Role::Viewer(viewer) = &mut self.role {
+                    let report = ReceptionReport {
+                        sender,
+                        cumulative_lost,
+                        round_trip: rtt,
+                    };
+                    viewer.sender.on_reception(report, &mut self.session, now);
+                }
                 self.rtt = rtt.or(self.rtt);
                 self.lost = self.lost.max(Some(fraction_lost));
                 let soon = |at: Instant| now.saturating_duration_since(at) < PATH_SHOWN;
@@ -327,7 +339,10 @@ impl Peer {
         }
         if let Some(path) = self.session.path() {
             self.selected_shown = Some(now);
-            let path = SelectedPath::of(&path, self.rtt, self.lost.take());
+            let mut path = SelectedPath::of(&path, self.rtt, self.lost.take());
+            if let Role::Viewer(viewer) = &self.role {
+                path.fec_percent = viewer.sender.fec_percent();
+            }
             latencies.show_selected(self.stream.name(), &self.id, path);
         }
     }

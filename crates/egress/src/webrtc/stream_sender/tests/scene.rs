@@ -71,6 +71,7 @@ pub(super) fn unit(
 fn connected(
     (server_address, viewer_address): (SocketAddr, SocketAddr),
     (receive, tracks): (Kinds, &[Track]),
+    mode: ReceiveMode,
 ) -> (Session, Session, Instant) {
     let certificate = || Arc::new(Certificate::generate().expect("a certificate"));
     let mut now = Instant::now();
@@ -85,7 +86,7 @@ fn connected(
         send: Vec::new(),
         receive,
         opus: OpusOptions::default(),
-        mode: ReceiveMode::Open,
+        mode,
     };
     let (mut viewer, offer) = Session::dial(dial, now);
     let accept = AcceptConfig {
@@ -128,6 +129,11 @@ impl Scene {
     }
 
     pub(super) fn streaming(tracks: Vec<Track>, receive: Kinds) -> Self {
+        Self::received(tracks, receive, ReceiveMode::Open)
+    }
+
+    /// Streams to a viewer that makes this of what it receives.
+    pub(super) fn received(tracks: Vec<Track>, receive: Kinds, mode: ReceiveMode) -> Self {
         let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
         let deadline = Some(Duration::from_secs(20));
         socket.set_read_timeout(deadline).expect("a deadline");
@@ -137,7 +143,7 @@ impl Scene {
         let own = own.expect("a free port");
         let server_address = own.local_addr();
         let (session, viewer, start) =
-            connected((server_address, viewer_address), (receive, &tracks));
+            connected((server_address, viewer_address), (receive, &tracks), mode);
         let counters = Arc::new(SendCounters::default());
         let name = StreamName::parse("cam").expect("a good name");
         let stream = Hub::default().create(name).expect("room");

@@ -1,5 +1,6 @@
 //! A viewer of a track with three layers whose path changes, in virtual time.
 
+mod far;
 mod temporal;
 mod world;
 
@@ -45,7 +46,7 @@ impl Outcome {
 
     /// Returns the 99th percentile of the time by which live frames come later than on an empty path.
     fn late_p99(&self, span: std::ops::Range<u64>) -> u64 {
-        let due = |it: &&Shown| it.tag.number * 1_000 / FPS + 25;
+        let due = |it: &&Shown| it.tag.number * 1_000 / FPS + self.world.delay_ms();
         let mut late: Vec<u64> = self
             .shown(&span)
             .map(|it| it.ms.saturating_sub(due(&it)))

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use glassline_media::{Bitrate, Codec, Layer, Temporal};
 use glassline_sim::{Conditions, Link, Loss, Policer};
-use glassline_webrtc::{ControlPlan, ControlStart, Event, Received};
+use glassline_webrtc::{ControlPlan, ControlStart, Event, ReceiveMode, Received};
 
 use super::super::*;
 
@@ -31,6 +31,10 @@ pub(super) struct Story {
     /// Capacity in kbit/s from a time on, in ms.
     pub(super) capacity: Vec<(u64, u64)>,
     pub(super) loss: f64,
+    /// One-way delay of each direction.
+    pub(super) delay_ms: u64,
+    /// Whether the viewer takes FEC packets.
+    pub(super) rebuilds: bool,
     pub(super) jitter_ms: u64,
     /// Share of feedback that is lost.
     pub(super) feedback_loss: f64,
@@ -47,6 +51,8 @@ pub(super) fn plain() -> Story {
         rates: [150, 500, 2_500],
         capacity: vec![(0, 20_000)],
         loss: 0.0,
+        delay_ms: 25,
+        rebuilds: false,
         jitter_ms: 0,
         feedback_loss: 0.0,
         policed_kbps: None,
@@ -135,6 +141,27 @@ pub(super) struct Decoder {
 }
 
 impl Decoder {
+    fn on_received(&mut self, received: &Received<'_>, story: &Story, ms: u64) {
+        let Received::Rtp {
+            sequence, packet, ..
+        } = received
+        else {
+            return;
+        };
+        let payload = packet
+            .payload
+            .get(if story.is_temporal { 4.. } else { 0.. });
+        let Some(first) = payload.and_then(<[u8]>::first_chunk::<8>) else {
+            return;
+        };
+        let tag = Tag::read(*first);
+        if story.is_temporal {
+            let id = u16::from_be_bytes([packet.payload[2], packet.payload[3]]);
+            self.numbers.insert(*sequence, (tag, id & 0x7fff));
+        }
+        self.take(tag, *sequence, &story.rates, ms);
+    }
+
     fn take(&mut self, tag: Tag, sequence: u64, rates: &Rates, ms: u64) {
         let packets = self.waiting.entry(tag).or_default();
         if !packets.contains(&sequence) {
@@ -196,7 +223,7 @@ pub(super) struct World {
 }
 
 fn conditions(story: &Story, kbps: u64) -> Conditions {
-    let delay = Duration::from_millis(25);
+    let delay = Duration::from_millis(story.delay_ms);
     let rate = Bitrate::from_bps(kbps * 1_000);
     let mut conditions = Conditions::limited(rate, delay, Duration::from_millis(200));
     conditions.loss = Loss::Random(story.loss);
@@ -226,7 +253,11 @@ impl World {
             audio: false,
             ..Kinds::ALL
         };
-        let mut scene = Scene::streaming(tracks, receive);
+        let mode = match story.rebuilds {
+            true => ReceiveMode::Rebuild,
+            false => ReceiveMode::Open,
+        };
+        let mut scene = Scene::received(tracks, receive, mode);
         let plan = ControlPlan {
             algorithm: Algorithm::Glide,
             start: ControlStart::WhenCongested,
@@ -239,8 +270,11 @@ impl World {
         let mut world = Self {
             sender: scene.sender(),
             down: Link::new(conditions(&story, story.capacity[0].1), seed).starting_at(scene.start),
-            up: Link::new(Conditions::delayed(Duration::from_millis(25)), seed ^ 99)
-                .starting_at(scene.start),
+            up: Link::new(
+                Conditions::delayed(Duration::from_millis(story.delay_ms)),
+                seed ^ 99,
+            )
+            .starting_at(scene.start),
             scene,
             story,
             feedback: 0,
@@ -345,6 +379,16 @@ impl World {
         }
     }
 
+    /// Returns the delay of the path in ms.
+    pub(super) const fn delay_ms(&self) -> u64 {
+        self.story.delay_ms
+    }
+
+    /// Returns the bytes of FEC packets that have left.
+    pub(super) fn fec_bytes(&self) -> u64 {
+        self.scene.counters.fec_bytes.get()
+    }
+
     pub(super) fn step(&mut self, ms: u64) {
         let changed = self
             .story
@@ -401,6 +445,20 @@ impl World {
                     let counters = &self.scene.counters;
                     self.sender.repair(&self.scene.stream, nack, now, counters);
                 }
+                Event::ReceiverReport {
+                    sender,
+                    cumulative_lost,
+                    rtt,
+                    ..
+                } => {
+                    let report = ReceptionReport {
+                        sender,
+                        cumulative_lost,
+                        round_trip: rtt,
+                    };
+                    let session = &mut self.scene.session;
+                    self.sender.on_reception(report, session, now);
+                }
                 Event::TransportFeedback { .. } => {
                     let (session, stream) = (&self.scene.session, &self.scene.stream);
                     if self.sender.adapt_layers(session, stream, now) {
@@ -425,21 +483,12 @@ impl World {
             let from = self.scene.server_address;
             let viewer = &mut self.scene.viewer;
             let received = viewer.handle_datagram(now, from, viewer_address, &mut datagram);
-            if let Ok(Received::Rtp {
-                sequence, packet, ..
-            }) = received
-                && let Some(payload) =
-                    packet
-                        .payload
-                        .get(if self.story.is_temporal { 4.. } else { 0.. })
-                && let Some(first) = payload.first_chunk::<8>()
-            {
-                let tag = Tag::read(*first);
-                if self.story.is_temporal {
-                    let id = u16::from_be_bytes([packet.payload[2], packet.payload[3]]);
-                    self.decoder.numbers.insert(sequence, (tag, id & 0x7fff));
-                }
-                self.decoder.take(tag, sequence, &self.story.rates, ms);
+            if let Ok(received) = received {
+                self.decoder.on_received(&received, &self.story, ms);
+            }
+            let mut rebuilt = Vec::new();
+            while let Some(received) = self.scene.viewer.poll_rebuilt(now, &mut rebuilt) {
+                self.decoder.on_received(&received, &self.story, ms);
             }
         }
         self.scene.viewer.handle_timeout(now);
