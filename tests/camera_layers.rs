@@ -20,15 +20,21 @@ pub(crate) const TESTS: &[Test] = &[Test {
 }];
 
 /// Long, for browsers on a busy machine.
-const LONG: Duration = Duration::from_secs(120);
+pub(crate) const LONG: Duration = Duration::from_secs(120);
 
 /// Makes a film of these sides and this bitrate; returns its file.
 fn film(size: &str, rate: &str) -> Result<String, Failed> {
+    film_with(size, rate, &[])
+}
+
+/// Makes a film of these sides, this bitrate, and what further arguments of FFmpeg add.
+pub(crate) fn film_with(size: &str, rate: &str, more: &[&str]) -> Result<String, Failed> {
     let file = output_folder().join(unique(&format!("layers-{size}.mp4")));
     let file = file.to_str().ok_or("no UTF-8")?.to_owned();
     let mut ffmpeg = std::process::Command::new("ffmpeg");
     ffmpeg.args(["-loglevel", "error", "-y", "-f", "lavfi", "-i"]);
     ffmpeg.arg(format!("testsrc2=size={size}:rate=25:duration=12"));
+    ffmpeg.args(more);
     ffmpeg.args(["-vf", "noise=alls=16:allf=t", "-pix_fmt", "yuv420p"]);
     ffmpeg.args([
         "-c:v",
@@ -48,19 +54,26 @@ fn film(size: &str, rate: &str) -> Result<String, Failed> {
     }
 }
 
-/// Opens the player of `yard` whose media goes by the proxy.
-fn viewer(server: &Server, proxy: &ImpairmentProxy) -> Result<Browser, Failed> {
+/// Opens a player page whose media goes by the proxy, after `script` has run in the page.
+pub(crate) fn watch_through(
+    server: &Server,
+    proxy: &ImpairmentProxy,
+    page: &str,
+    script: &str,
+) -> Result<Browser, Failed> {
     let browser = Browser::start()?;
     let (from, to) = (server.media().port(), proxy.address().port());
     browser.run_in_every_page(&format!(
-        "const set = RTCPeerConnection.prototype.setRemoteDescription;
+        "{script}
+         const set = RTCPeerConnection.prototype.setRemoteDescription;
          RTCPeerConnection.prototype.setRemoteDescription = function (answer) {{
+             window.watchedPeer = this;
              const sdp = answer.sdp.replace(/^a=candidate:.* tcp .*\\r\\n/gim, '')
                  .replace(/ {from} typ host/g, ' {to} typ host');
              return set.call(this, {{ type: answer.type, sdp }});
          }};"
     ))?;
-    browser.open(&server.url("/yard"))?;
+    browser.open(&server.url(page))?;
     browser.wait_until(LONG, "return glassline.state === 'live'")?;
     Ok(browser)
 }
@@ -86,7 +99,7 @@ fn a_viewer_moves_between_the_streams_of_a_camera() -> Result<(), Failed> {
     };
     let free: Impairment = "delay=20ms".parse()?;
     let proxy = ImpairmentProxy::start(&free, server.media())?;
-    let viewer = viewer(&server, &proxy)?;
+    let viewer = watch_through(&server, &proxy, "/yard", "")?;
     shows(&viewer, 720)?;
     // Nobody watches the sub stream any more, and its connection is left.
     eventually(PATIENCE, || match layers()? {

@@ -38,6 +38,7 @@ mod dashboard;
 mod data;
 mod descriptors;
 mod doctor;
+mod far_viewers;
 #[path = "../benches/figure.rs"]
 mod figure;
 mod files;
@@ -143,6 +144,7 @@ fn main() -> ExitCode {
         hls_page::TESTS,
         hls_player::TESTS,
         camera_layers::TESTS,
+        far_viewers::TESTS,
         pages::TESTS,
         https::TESTS,
         acme::TESTS,
