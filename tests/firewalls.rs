@@ -50,6 +50,9 @@ const LONG: Duration = Duration::from_secs(240);
 /// Chromium opens no UDP socket under this policy, as if a firewall dropped all UDP.
 const NO_UDP: &str = "--webrtc-ip-handling-policy=disable_non_proxied_udp";
 
+/// WebRTC plays. Until it has connected, HLS may.
+const PLAYS: &str = "return glassline.how === 'webrtc' && glassline.framesDecoded > 30";
+
 /// Returns the protocol of the only viewer's path, from the server's API.
 fn protocol(server: &Server) -> Result<String, Failed> {
     let viewers = http::get_json(&server.admin_url("/api/v1/webrtc/viewers"))?;
@@ -62,7 +65,7 @@ fn a_browser_without_udp_plays_over_tcp() -> Result<(), Failed> {
     let server = Server::demo()?;
     let browser = Browser::start_with(&[NO_UDP.to_owned()])?;
     browser.open(&server.printed_url()?)?;
-    browser.wait_until(PATIENCE, "return glassline.state === 'live'")?;
+    browser.wait_until(PATIENCE, PLAYS)?;
     let first = browser.run("return glassline.firstFrameMs")?;
     println!("first frame over TCP {first} ms");
     let at_live = browser.run("return glassline.framesDecoded")?;
@@ -89,10 +92,9 @@ fn a_browser_without_udp_plays_through_a_turn_server() -> Result<(), Failed> {
     let server = Server::configured(&yaml, &["demo=demo"])?;
     let browser = Browser::start_with(&[NO_UDP.to_owned()])?;
     browser.open(&server.printed_url()?)?;
-    browser.wait_until(PATIENCE, "return glassline.state === 'live'")?;
+    browser.wait_until(PATIENCE, PLAYS)?;
     let first = browser.run("return glassline.firstFrameMs")?;
     println!("first frame through TURN {first} ms");
-    browser.wait_until(PATIENCE, "return glassline.framesDecoded > 100")?;
     let protocol = protocol(&server)?;
     if protocol != "udp" {
         return Err(format!("the TURN server sends over {protocol}").into());
@@ -118,7 +120,7 @@ fn a_firewall_that_drops_udp_is_passed() -> Result<(), Failed> {
     let browser = browser_of(&neighbor)?;
     for (server, wanted) in [(&with_tcp, "tcp"), (&with_turn, "udp")] {
         browser.open(&server.url("/demo").replace("127.0.0.1", HERE))?;
-        browser.wait_until(LONG, "return glassline.framesDecoded > 30")?;
+        browser.wait_until(LONG, PLAYS)?;
         let first = browser.run("return glassline.firstFrameMs")?;
         println!("first frame {first} ms, the server's path by {wanted}");
         let protocol = protocol(server)?;
@@ -146,7 +148,7 @@ fn a_browser_whose_default_route_is_a_vpn_plays() -> Result<(), Failed> {
     let server = Server::configured(&yaml, &["demo=demo"])?;
     let browser = browser_of(&neighbor)?;
     browser.open(&server.url("/demo").replace("127.0.0.1", HERE))?;
-    browser.wait_until(LONG, "return glassline.framesDecoded > 30")?;
+    browser.wait_until(LONG, PLAYS)?;
     let first = browser.run("return glassline.firstFrameMs")?;
     println!("first frame {first} ms, by {}", protocol(&server)?);
     Ok(())
@@ -156,7 +158,7 @@ fn a_browser_prefers_udp() -> Result<(), Failed> {
     let server = Server::demo()?;
     let browser = Browser::start()?;
     browser.open(&server.printed_url()?)?;
-    browser.wait_until(PATIENCE, "return glassline.framesDecoded > 100")?;
+    browser.wait_until(PATIENCE, PLAYS)?;
     // Chromium checks every candidate for some seconds before it keeps one.
     std::thread::sleep(Duration::from_secs(3));
     let protocol = protocol(&server)?;

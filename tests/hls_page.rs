@@ -1,6 +1,7 @@
-//! The player page by HLS: where WebRTC does not connect, and where a viewer chose HLS.
+//! The player page by HLS: where WebRTC does not connect, or connects late, and where a viewer chose HLS.
 
 use libtest_mimic::Failed;
+use serde_json::{Value, json};
 
 use crate::browser::{PATIENCE, ensure};
 use crate::peers::{Peer, Test};
@@ -16,6 +17,21 @@ pub(crate) const TESTS: &[Test] = &[
         run: a_page_that_ice_does_not_reach_plays_by_hls_and_says_why,
     },
     Test {
+        name: "hls_page::webrtc_that_connects_late_takes_the_place_of_hls_once",
+        needs: NEEDS,
+        run: webrtc_that_connects_late_takes_the_place_of_hls_once,
+    },
+    Test {
+        name: "alone::hls_page::a_path_that_webrtc_comes_through_costs_no_request_for_hls",
+        needs: NEEDS,
+        run: a_path_that_webrtc_comes_through_costs_no_request_for_hls,
+    },
+    Test {
+        name: "hls_page::video_that_the_browser_does_not_take_by_webrtc_plays_by_hls",
+        needs: NEEDS,
+        run: video_that_the_browser_does_not_take_by_webrtc_plays_by_hls,
+    },
+    Test {
         name: "hls_page::a_viewer_chooses_how_it_plays_and_the_page_remembers",
         needs: NEEDS,
         run: a_viewer_chooses_how_it_plays_and_the_page_remembers,
@@ -28,13 +44,51 @@ const NO_UDP: &str = "--webrtc-ip-handling-policy=disable_non_proxied_udp";
 /// Video is shown, and its frames go on.
 const PLAYS: &str = "return glassline.state === 'live' && glassline.framesRendered > 60";
 
+/// Longest time from the opening of a page to its first frame, for a debug build on a busy machine.
+const FIRST_FRAME_MS_MAX: f64 = 3000.0;
+
+/// Notes in `trail` what plays and how it goes whenever that changes, and in `asked` the requests for HLS.
+const NOTES: &str = "
+    window.trail = [];
+    window.asked = [];
+    setInterval(() => {
+      const [{ how, state } = {}, trail] = [window.glassline, window.trail];
+      if (how && trail.at(-1) !== `${how} ${state}`) trail.push(`${how} ${state}`);
+    }, 10);
+    const note = (url) => { if (/[/]hls[/]/.test(String(url))) window.asked.push(String(url)); };
+    const [fetch, open] = [window.fetch, XMLHttpRequest.prototype.open];
+    window.fetch = (url, ...more) => { note(url); return fetch(url, ...more); };
+    XMLHttpRequest.prototype.open = function (method, url, ...more) { note(url); return open.call(this, method, url, ...more); };
+";
+
+/// Opens the page of the demo with `script` and the notes in it.
+fn open_noting(server: &Server, flags: &[String], script: &str) -> Result<Browser, String> {
+    let browser = Browser::start_with(flags)?;
+    browser.run_in_every_page(&format!("{NOTES}{script}"))?;
+    browser.open(&server.url("/demo"))?;
+    Ok(browser)
+}
+
+/// Checks what the page noted of its ways.
+fn ensure_trail(browser: &Browser, wanted: &[&str]) -> Result<(), Failed> {
+    let trail = browser.run("return window.trail")?;
+    ensure(trail == json!(wanted), "the page goes one way", &trail)
+}
+
 fn a_page_that_ice_does_not_reach_plays_by_hls_and_says_why() -> Result<(), Failed> {
     let server = Server::configured("media: {tcp: false}\n", &["demo=demo"])?;
-    let browser = Browser::start_with(&[NO_UDP.to_owned()])?;
+    let browser = open_noting(&server, &[NO_UDP.to_owned()], "")?;
+    browser.wait_until(PATIENCE, PLAYS)?;
+    // The browser has its own start behind it.
     browser.open(&server.url("/demo"))?;
     browser.wait_until(PATIENCE, PLAYS)?;
     let first = browser.run("return glassline.firstFrameMs")?;
     println!("first frame by HLS {first} ms after navigation");
+    ensure(
+        first.as_f64().is_some_and(|ms| ms < FIRST_FRAME_MS_MAX),
+        "HLS does not wait for the end of WebRTC",
+        &first,
+    )?;
     let line = "return document.getElementById('line').textContent";
     browser.wait_until(
         PATIENCE,
@@ -46,6 +100,10 @@ fn a_page_that_ice_does_not_reach_plays_by_hls_and_says_why() -> Result<(), Fail
         how[0] == "hls" && how[1] == 1,
         "the page stays with HLS",
         &how,
+    )?;
+    ensure_trail(
+        &browser,
+        &["webrtc connecting", "hls connecting", "hls live"],
     )?;
     browser.run("document.getElementById('details').click()")?;
     let stages = "return glassline.stages.map((it) => it.stage)";
@@ -72,6 +130,96 @@ fn a_page_that_ice_does_not_reach_plays_by_hls_and_says_why() -> Result<(), Fail
     )?;
     browser.screenshot("player-hls")?;
     Ok(())
+}
+
+/// Holds the server's candidates back, as on a path on which checks are lost: HLS has a frame by then, on a
+/// busy machine, too.
+const LATE: &str = r"
+    const take = RTCPeerConnection.prototype.setRemoteDescription;
+    RTCPeerConnection.prototype.setRemoteDescription = async function ({ type, sdp }) {
+      const lines = sdp.split('\r\n');
+      const isHeld = (line) => /^a=(candidate|end-of-candidates)/.test(line);
+      await take.call(this, { type, sdp: lines.filter((line) => !isHeld(line)).join('\r\n') });
+      const candidates = lines.filter((line) => line.startsWith('a=candidate')).map((line) => line.slice(2));
+      setTimeout(() => candidates.forEach((candidate) => this.addIceCandidate({ candidate, sdpMLineIndex: 0 })), 3500);
+    };
+";
+
+fn webrtc_that_connects_late_takes_the_place_of_hls_once() -> Result<(), Failed> {
+    let server = Server::serve(&["demo"])?;
+    let browser = open_noting(&server, &[], LATE)?;
+    let late = "return glassline.how === 'webrtc' && glassline.framesDecoded > 60 \
+                && /WebRTC over/.test(document.getElementById('line').textContent)";
+    browser.wait_until(PATIENCE, late)?;
+    let known = browser.run("return glassline")?;
+    let connected = known["howWhy"] == Value::Null && known["sessions"] == 1;
+    ensure(connected, "WebRTC plays", &known)?;
+    ensure_trail(
+        &browser,
+        &[
+            "webrtc connecting",
+            "hls connecting",
+            "hls live",
+            "webrtc live",
+        ],
+    )?;
+    let shown = browser.run(
+        "const all = [...document.querySelectorAll('.picture video')];
+         return [all.length, all[0].srcObject !== null, all[0].src, window.asked.length]",
+    )?;
+    ensure(
+        shown[0] == 1 && shown[1] == true && shown[2] == "",
+        "nothing is left of HLS",
+        &shown,
+    )?;
+    let more = format!("return glassline.framesDecoded > {}", 60 + 90);
+    browser.wait_until(PATIENCE, &more)?;
+    let asked = browser.run("return window.asked.length")?;
+    ensure(asked == shown[3], "no more requests for HLS", &asked)?;
+    let stages = browser.run("return glassline.stages.map((it) => it.stage)")?;
+    let named = stages
+        .as_array()
+        .is_some_and(|it| it.contains(&json!("jitter_buffer")));
+    ensure(named, "the waterfall has the stages of WebRTC", &stages)
+}
+
+fn a_path_that_webrtc_comes_through_costs_no_request_for_hls() -> Result<(), Failed> {
+    let server = Server::serve(&["demo"])?;
+    let browser = open_noting(&server, &[], "")?;
+    browser.wait_until(PATIENCE, PLAYS)?;
+    let first = browser.run("return glassline.firstFrameMs")?;
+    println!("first frame by WebRTC {first} ms after navigation");
+    ensure_trail(&browser, &["webrtc connecting", "webrtc live"])?;
+    let asked = browser.run("return window.asked")?;
+    ensure(asked == json!([]), "no request", &asked)?;
+    let begun = server.metric("glassline_hls_streams_begun_total")?;
+    ensure(begun == 0.0, "no segments", &json!(begun))
+}
+
+/// Takes H.264 out of offers, as in a Firefox that has not fetched its decoder.
+const NO_H264: &str = "
+    const add = RTCPeerConnection.prototype.addTransceiver;
+    RTCPeerConnection.prototype.addTransceiver = function (kind, options) {
+      const made = add.call(this, kind, options);
+      if (kind === 'video') {
+        const { codecs } = RTCRtpReceiver.getCapabilities('video');
+        made.setCodecPreferences(codecs.filter(({ mimeType }) => !/h264/i.test(mimeType)));
+      }
+      return made;
+    };
+";
+
+fn video_that_the_browser_does_not_take_by_webrtc_plays_by_hls() -> Result<(), Failed> {
+    let server = Server::serve(&["demo"])?;
+    let browser = open_noting(&server, &[], NO_H264)?;
+    browser.wait_until(PATIENCE, PLAYS)?;
+    let how = browser.run("return [glassline.how, glassline.howWhy]")?;
+    let said = json!(["hls", "this browser has no H.264 in WebRTC"]);
+    ensure(how == said, "the page says why", &how)?;
+    ensure_trail(
+        &browser,
+        &["webrtc connecting", "hls connecting", "hls live"],
+    )
 }
 
 fn a_viewer_chooses_how_it_plays_and_the_page_remembers() -> Result<(), Failed> {

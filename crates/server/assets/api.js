@@ -34,19 +34,20 @@ export const streamUrl = (name, below = '') =>
  * `retryAfter`: seconds the server asks for, or null. `remedy`: what to change, or null.
  * `ended`: the name of the reason for which the server ended a session, or null.
  * `transcode`: whether the server would encode the video again for this browser; `hindrance` and
- * `codec`: why the browser cannot show the video, and its codec, or null.
+ * `codec`: why the browser cannot show the video, and its codec, or null. `wanted`: a codec that the
+ * browser did not offer, with its parameters, or null.
  * `configured`: whether a camera or file of the server has the name.
  * `streamStatus`: what viewers can expect of the stream, or null.
  */
 export class Problem extends Error {
   constructor(status, title, detail, {
-    retryAfter = null, remedy = null, ended = null, transcode = false, hindrance = null, codec = null,
+    retryAfter = null, remedy = null, ended = null, transcode = false, hindrance = null, codec = null, wanted = null,
     configured = false, late = false, streamStatus = null,
   } = {}) {
     super(detail ? `${title}: ${detail}` : title);
     Object.assign(this, {
       name: 'Problem', status, title, detail,
-      retryAfter, remedy, ended, transcode, hindrance, codec, configured, late, streamStatus,
+      retryAfter, remedy, ended, transcode, hindrance, codec, wanted, configured, late, streamStatus,
     });
   }
 
@@ -69,6 +70,7 @@ export class Problem extends Error {
         streamStatus: body?.stream_status || null,
         hindrance: body?.hindrance || null,
         codec: body?.codec || null,
+        wanted: body?.wanted || null,
       },
     );
   }

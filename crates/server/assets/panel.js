@@ -29,6 +29,9 @@ export class Panel {
   /** How the stream plays, in words; null before it is known. */
   #how = null;
 
+  /** How the stages of WebRTC are measured, as the page has it. */
+  #method = [...$('method-text').childNodes];
+
   constructor() {
     $('facts').append(...FACTS.map((name) => {
       const [value, note] = [html('span', {}, ABSENT), html('small')];
@@ -97,12 +100,14 @@ export class Panel {
     $('line').title = more ?? '';
   }
 
-  /** Shows the stages of HLS, whose frames have no accounts of the server. */
+  /** Shows the stages of HLS, whose frames have no accounts of the server; without `stages`, those of WebRTC again. */
   stages(stages) {
-    $('frames').hidden = true;
+    $('frames').hidden = stages !== undefined;
     this.#waterfall = new Waterfall($('waterfall'), stages);
     $('meanings').replaceChildren(...meanings(stages));
-    $('method-text').textContent = HLS_METHOD;
+    if (stages) $('method-text').replaceChildren(HLS_METHOD);
+    else $('method-text').replaceChildren(...this.#method);
+    this.account(null, performance.now());
   }
 
   /**

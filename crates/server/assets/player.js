@@ -12,8 +12,8 @@
 // The page's address may ask for `?sound` (not muted, where the browser lets it), `?lipsync` (video
 // waits for its audio), `?embed` (video alone) and `?transcode`, and carry a `?token=`.
 //
-// Where ICE comes through neither by UDP nor by TCP, the page goes over to HLS (see how.js), and stays with
-// it until it is opened again.
+// Where ICE comes through neither by UDP nor by TCP, the page plays by HLS (see how.js), and stays with it
+// until it is opened again. HLS begins while WebRTC still tries: what plays is `hls`, if that is there.
 //
 // Stalled video is a problem of the source, not of the connection: the server
 // keeps the session while a camera restarts, and its timestamps continue. The
@@ -44,6 +44,9 @@ const STALL_MS = 3000;
 
 /** No frame for this long shows that a session, which the server no longer knows, has ended. */
 const QUIET_MS = 300;
+
+/** Why HLS plays while WebRTC still tries. */
+const STANDS_IN = 'until WebRTC connects';
 
 /** Why an earlier session was lost is shown for this long. */
 const LOST_SHOWN_MS = 60_000;
@@ -87,7 +90,7 @@ const pictures = new PictureView(document.getElementById('picture'),
  * server's latest answer; `accounted`: frames whose stages add up to the
  * measured delay. `audioNote`: why there is no audio, or what is missing of it; null if nothing
  * is. `server`: the server of the cluster that plays, null outside of one. `audioLevel`: how loud a stream of audio alone is, 0 to 1. `videoNote`: why video may not be shown. `lipSync`: whether video waits for its audio, and what that costs; null where that is not known. `transcoding`: what it costs that the server encodes the video again; null if it does not. `operator`: what is for whoever runs the server. `talk`: state of the talk to a camera, and why there is none; null for other streams. `pictures`: pictures of the last second, of a stream that has only those. `layer`: the layer that arrives, of a stream with several, and `layerNote`: why it is not the best. `sessions`, `reports`: counts since the page was opened. `lastEnd`: why the
- * latest session, or attempt at one, ended. `how`: webrtc or hls, and `howWhy`: why it is HLS.
+ * latest session, or attempt at one, ended. `how`: webrtc or hls, and `howWhy`: why it is HLS, or until when.
  */
 const seen = {
   stream: name, state: 'connecting', detail: null, server: null,
@@ -101,7 +104,11 @@ const seen = {
 window.glassline = seen;
 
 let session = null;
-/** The playback by HLS, in the place of a session. */
+/** The session that has taken the place of what played before. */
+let followed = null;
+/** The tracks of the session, for the element that shows them. */
+let received = null;
+/** The playback by HLS, in the place of a session or while that has no path yet. */
 let hls = null;
 let joinedAtMs = null;
 let connectedAtMs = null;
@@ -122,9 +129,9 @@ const talk = { isAsked: false, isOffered: false, button: null };
 const log = new FrameLog(video, (presentedMs) => {
   seen.framesRendered = log.rendered;
   if (seen.firstFrameMs === null) seen.firstFrameMs = presentedMs;
-  if ((session ?? hls) && joinedAtMs === null) joined(presentedMs);
+  if ((hls ?? session) && joinedAtMs === null) joined(presentedMs);
   // Frames that were decoded before the end may be shown after it, and must not hide the reason.
-  if ((session ?? hls) && seen.state !== 'live') live();
+  if ((hls ?? session) && seen.state !== 'live') live();
 });
 
 function show(state, label, title, detail, more) {
@@ -139,13 +146,13 @@ function show(state, label, title, detail, more) {
 
 function live() {
   if (entry?.stand_in) show('away', 'Source away');
-  else show('live', (session ?? hls)?.receivesVideo === false ? 'Live, audio only' : 'Live');
+  else show('live', (hls ?? session)?.receivesVideo === false ? 'Live, audio only' : 'Live');
 }
 
 function joined(presentedMs) {
   joinedAtMs = presentedMs;
-  seen.joinMs = presentedMs - (session ?? hls).startedMs;
-  panel.joined(seen.sessions === 1
+  seen.joinMs = presentedMs - (hls ?? session).startedMs;
+  panel.joined(seen.sessions <= 1
     ? `first frame ${Math.round(seen.firstFrameMs)} ms after navigation`
     : `rejoined in ${Math.round(seen.joinMs)} ms`);
 }
@@ -183,52 +190,137 @@ function pauseAfter(reason) {
 /** The address of the stream's playlist. */
 const hlsUrl = () => withToken(pageUrl(name, '/hls/index.m3u8'));
 
-/** Goes over to HLS if no connection came about, and the server offers HLS. */
+/** Goes over to HLS if WebRTC brings nothing here, and the server offers HLS. */
 async function goesOverToHls(reason) {
-  if (!reason.neverConnected || !how.mayFall) return false;
-  const isServed = await request(hlsUrl(), { timeoutMs: CONNECT_MS }).then(() => true, () => false);
-  if (isServed) fall('WebRTC did not connect', reason.message);
-  else how.stay();
-  return isServed;
+  if (!how.mayFall) return false;
+  const why = reason.neverConnected ? (reason.title ?? 'WebRTC did not connect') : How.whyNotRefused(reason);
+  if (why === null) return false;
+  const refusal = hls ? null : await request(hlsUrl(), { timeoutMs: CONNECT_MS }).then(() => null, (error) => error);
+  if (refusal === null) fall(why, reason.message);
+  else noteNoHls(refusal);
+  return refusal === null;
+}
+
+/** Notes that the server offers no HLS, if that is what it said. */
+function noteNoHls({ status }) {
+  if (status >= 400 && status < 500) how.stay();
 }
 
 /** Goes over to HLS; `more`: what the browser or the server says of it. */
 function fall(why, more) {
   how.fall(why);
-  Object.assign(seen, { how: 'hls', howWhy: why, lastError: more });
-  panel.how(how.text(null), more);
+  seen.lastError = more;
+  noteHow(more);
+  if (hls) seen.sessions += 1;
+  else show('connecting', 'Connecting');
+}
+
+/** Shows how the stream plays; `more`: why, for whoever asks, or null. */
+function noteHow(more = null) {
+  const isStandingIn = hls !== null && !how.isHls;
+  Object.assign(seen, { how: hls || how.isHls ? 'hls' : 'webrtc', howWhy: isStandingIn ? STANDS_IN : how.why });
+  panel.how(isStandingIn ? `HLS ${STANDS_IN}` : how.text(null), more);
+}
+
+const hlsScripts = () => Promise.all([import('./hls_playback.js'), import('./hls_stages.js')]);
+
+/** Begins a playback by HLS, unless `isNeeded()` is false by the time that the server has one. */
+async function beginHls(isNeeded = () => true) {
+  const scripts = hlsScripts();
+  // The stream may not be there: the server says why, as for WebRTC.
+  const [[{ HlsPlayback }, { HLS_STAGES }]] = await Promise.all([scripts, request(hlsUrl(), { timeoutMs: CONNECT_MS })]);
+  if (!isNeeded()) return;
+  quality.menu.hidden = true;
+  panel.stages(HLS_STAGES);
+  video.srcObject = null;
+  hls = new HlsPlayback(video, hlsUrl(), play);
+  connectedAtMs = performance.now();
+  log.active = true;
+  noteHow(seen.lastError);
+  readEntry();
+}
+
+/** Ends the playback by HLS. */
+function endHls() {
+  hls?.close();
+  hls = null;
+  connectedAtMs = null;
+  log.clear();
+}
+
+/** Begins HLS beside a session for which ICE has no path yet: the viewer gets what has a frame first. */
+async function standBy(dialled) {
+  if (!how.mayFall) return;
+  const waits = () => dialled === session && !dialled.hasPath && !dialled.connected;
+  const patienceMs = How.patienceMs(dialled.answeredMs);
+  await sleep(patienceMs / 2);
+  if (!waits()) return;
+  try {
+    // Scripts cost the server no segments.
+    await Promise.all([hlsScripts(), sleep(patienceMs / 2)]);
+    if (waits()) await beginHls(waits);
+  } catch (error) {
+    noteNoHls(error);
+    return;
+  }
+  const playback = hls;
+  await playback?.ended;
+  // WebRTC goes on trying.
+  if (hls !== playback || how.isHls) return;
+  endHls();
+  noteHow();
   show('connecting', 'Connecting');
 }
 
-/** One playback by HLS, from its begin to its end; returns why it ended. */
+/** One playback by HLS, from its begin, or as it plays already, to its end; returns why it ended. */
 async function watchHls() {
-  log.clear();
-  panel.clear();
-  quality.menu.hidden = true;
-  [joinedAtMs, arrivedBefore, arrivedAtMs] = [null, 0, -Infinity];
-  let playback;
-  try {
-    // The stream may not be there: the server says why, as for WebRTC.
-    await request(hlsUrl());
-    const [{ HlsPlayback }, { HLS_STAGES }] = await Promise.all([import('./hls_playback.js'), import('./hls_stages.js')]);
-    panel.stages(HLS_STAGES);
-    video.srcObject = null;
-    playback = new HlsPlayback(video, hlsUrl(), play);
-  } catch (error) {
-    return error;
+  if (!hls) {
+    log.clear();
+    panel.clear();
+    [joinedAtMs, arrivedBefore, arrivedAtMs] = [null, 0, -Infinity];
+    try {
+      await beginHls();
+    } catch (error) {
+      return error;
+    }
+    seen.sessions += 1;
   }
-  hls = playback;
-  connectedAtMs = performance.now();
-  seen.sessions += 1;
-  log.active = true;
-  panel.how(how.text(null), seen.lastError);
-  readEntry();
-  const reason = await playback.ended;
-  hls = null;
-  connectedAtMs = null;
-  playback.close();
+  const reason = await hls.ended;
+  endHls();
   return reason;
 }
+
+/**
+ * Shows the tracks of a session that has connected after HLS began. What HLS shows stays until there is a
+ * frame of the session. Returns false if none comes.
+ */
+async function takeOver(dialled) {
+  const cover = joinedAtMs === null ? null : video.cloneNode();
+  if (cover) {
+    Object.assign(cover, { id: '', className: 'cover', muted: true, srcObject: received });
+    video.after(cover);
+    if (!await hasFrame(cover, dialled)) {
+      cover.remove();
+      dialled.lose('The connection came about, and no frame by it', { title: 'WebRTC brought no frame', neverConnected: true });
+      return false;
+    }
+    cover.classList.add('shown');
+  }
+  const isShown = hasFrame(video, dialled);
+  endHls();
+  panel.stages();
+  noteHow();
+  video.srcObject = received;
+  play();
+  if (cover) isShown.then(() => cover.remove());
+  return true;
+}
+
+/** Resolves with whether an element has a frame in time, and before the session ends. */
+const hasFrame = (element, dialled) => Promise.race([
+  new Promise((resolve) => { element.addEventListener('loadeddata', () => resolve(true), { once: true }); }),
+  Promise.race([dialled.ended, sleep(CONNECT_MS)]).then(() => false),
+]);
 
 /** One session from the offer to its end; returns why it ended. */
 async function watch() {
@@ -238,6 +330,7 @@ async function watch() {
   loudness.listen(null);
   [joinedAtMs, connectedAtMs, arrivedBefore, arrivedAtMs] = [null, null, 0, -Infinity];
   const stream = new MediaStream();
+  received = stream;
   let dialled;
   try {
     dialled = await Session.dial(servers.present(), {
@@ -258,17 +351,24 @@ async function watch() {
   session = dialled;
   seen.server = dialled.server;
   clock.follow(dialled);
+  standBy(dialled);
   // The answer may have been quicker than this assignment.
   if (session.connected) onConnected();
   const reason = await session.ended;
   session = null;
   dialled.close();
+  if (hls && !reason.neverConnected) endHls();
   return reason;
 }
 
-function onConnected() {
-  if (connectedAtMs !== null) return;
+async function onConnected() {
+  const dialled = session;
+  if (dialled === null || followed === dialled) return;
+  followed = dialled;
+  if (hls && !await takeOver(dialled)) return;
+  if (dialled !== session) return;
   connectedAtMs = performance.now();
+  [arrivedBefore, arrivedAtMs] = [0, connectedAtMs];
   seen.sessions += 1;
   audioView.shown = !session.receivesVideo;
   log.active = true;
@@ -364,7 +464,8 @@ async function tickHls(current, count, nowMs) {
   if (arrived > arrivedBefore) arrivedAtMs = nowMs;
   arrivedBefore = arrived;
   if (!current.receivesVideo && arrivedAtMs === nowMs && !['live', 'away'].includes(seen.state)) heard(nowMs);
-  const stalled = watchForStall(nowMs);
+  // Before its first frame, what the page says is of WebRTC, which still tries.
+  const stalled = (how.isHls || joinedAtMs !== null) && watchForStall(nowMs);
   const answer = current.account();
   panel.account(answer, nowMs);
   Object.assign(seen, { stages: answer?.stages ?? [], endToEnd: answer?.end_to_end ?? null });

@@ -53,6 +53,9 @@ export class Session {
   /** True once ICE and DTLS are established. */
   connected = false;
 
+  /** Time from the offer to its answer, in ms. */
+  answeredMs = 0;
+
   /**
    * Opens a session at `endpoint`; throws `Problem` when the server refuses.
    *
@@ -102,6 +105,11 @@ export class Session {
       if (!send) preferLowDelay(transceiver.receiver);
       if (copies) preferCopies(transceiver);
     }
+  }
+
+  /** Whether ICE has found a path; DTLS may still be under way. */
+  get hasPath() {
+    return ['connected', 'completed'].includes(this.pc.iceConnectionState);
   }
 
   /** Whether the answer promises video; false for a stream of audio alone. */
@@ -233,11 +241,13 @@ export class Session {
       body: this.pc.localDescription.sdp,
       timeoutMs: 10000,
     });
+    const askedMs = performance.now();
     const response = await post(endpoint).catch((problem) => {
       // The server may have named another one of its cluster that this page cannot reach.
       if (problem.status !== 0) throw problem;
       return post(`${endpoint}${endpoint.includes('?') ? '&' : '?'}noredirect`);
     });
+    this.answeredMs = performance.now() - askedMs;
     onAnswer(response);
     const location = response.headers.get('location');
     if (location) this.resource = new URL(location, response.url).href;
