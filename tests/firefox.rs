@@ -7,6 +7,7 @@
 use std::time::Duration;
 
 use libtest_mimic::Failed;
+use serde_json::json;
 
 use crate::browser::ensure;
 use crate::marionette::Firefox;
@@ -25,10 +26,20 @@ pub(crate) const TESTS: &[Test] = &[
         needs: &[Peer::Firefox],
         run: || namespace::inside(HERE, 3 * LONG, publishes_and_watches_on_the_servers_machine),
     },
+    Test {
+        name: HLS,
+        needs: &[Peer::Firefox],
+        run: || namespace::inside(HLS, 3 * LONG, plays_by_hls_what_webrtc_does_not_bring),
+    },
 ];
 
 const ELSEWHERE: &str = "firefox::publishes_and_watches_by_the_pages";
 const HERE: &str = "firefox::publishes_and_watches_on_the_machine_of_a_server_with_defaults";
+
+const HLS: &str = "firefox::plays_by_hls_what_webrtc_does_not_bring";
+
+/// Longest time from the opening of a page to its first frame, for a debug build on a busy machine.
+const FIRST_FRAME_MS_MAX: f64 = 5000.0;
 
 /// Address of the server inside the namespace, from those for documentation (RFC 5737).
 const ADDRESS: &str = "198.51.100.1";
@@ -83,5 +94,31 @@ fn publishes_and_watches(server: &Server) -> Result<(), Failed> {
     browser.open(&server.url("/studio"))?;
     let plays = "return glassline.state === 'live' && glassline.framesDecoded > 20";
     browser.wait_until(LONG, plays)?;
-    Ok(())
+    // The decoder has its own start behind it.
+    browser.open(&server.url("/studio"))?;
+    browser.wait_until(LONG, plays)?;
+    let first = first_frame_ms(&browser, "webrtc")?;
+    let is_soon = first < FIRST_FRAME_MS_MAX;
+    ensure(is_soon, "the first frame comes soon", &json!(first))
+}
+
+/// Checks how the page plays. Returns the time from its opening to its first frame, in ms.
+fn first_frame_ms(browser: &Firefox, how: &str) -> Result<f64, Failed> {
+    let known = browser.run("return [glassline.how, glassline.firstFrameMs, glassline.howWhy]")?;
+    ensure(known[0] == how, "the way", &known)?;
+    println!("first frame by {how} {} ms after navigation", known[1]);
+    Ok(known[1].as_f64().unwrap_or(f64::INFINITY))
+}
+
+/// A new Firefox has no H.264 in WebRTC, and plays it by Media Source Extensions.
+fn plays_by_hls_what_webrtc_does_not_bring() -> Result<(), Failed> {
+    make_interface()?;
+    let server = Server::configured("{}", &["demo=demo"])?;
+    let browser = Firefox::start()?;
+    for _ in 0..2 {
+        browser.open(&server.url("/demo"))?;
+        let plays = "return glassline.state === 'live' && glassline.framesDecoded > 20";
+        browser.wait_until(LONG, plays)?;
+    }
+    first_frame_ms(&browser, "hls").map(drop)
 }
