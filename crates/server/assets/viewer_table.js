@@ -51,7 +51,8 @@ export class ViewerTable {
     const number = (label) => html('td', { role: 'cell', class: 'number', 'data-label': label });
     const parts = {
       pill: html('span', { class: 'pill' }),
-      path: html('td', { role: 'cell', class: 'path' }),
+      path: html('span'),
+      limited: html('small', { class: 'quiet limited' }),
       rtt: number('round trip'),
       loss: number('loss'),
       queue: number('queue'),
@@ -64,7 +65,7 @@ export class ViewerTable {
     parts.row = html('tr', { role: 'row' },
       html('th', { scope: 'row', role: 'rowheader' }, parts.pill, html('span', { class: 'quiet' }, `${PROTOCOLS[viewer.protocol] ?? viewer.protocol} ${viewer.protocol === 'webrtc' ? viewer.viewer : ''}`)),
       html('td', { role: 'cell' }, viewer.stream || ABSENT),
-      parts.path, parts.rtt, parts.loss, parts.queue, parts.skips,
+      html('td', { role: 'cell', class: 'path' }, parts.path, parts.limited), parts.rtt, parts.loss, parts.queue, parts.skips,
       html('td', { role: 'cell', class: 'act buttons' }, parts.end, parts.exclude));
     return parts;
   }
@@ -74,6 +75,7 @@ export class ViewerTable {
     parts.pill.dataset.state = isTroubled ? 'hangs' : 'live';
     setText(parts.pill, isTroubled ? 'in trouble' : 'fine');
     setText(parts.path, `${viewer.relayed ? 'relayed' : 'direct'}, ${viewer.transport}, ${viewer.address}`);
+    setText(parts.limited, viewer.limited ? `limited: ${viewer.limited.replaceAll('`', '')}` : '');
     setText(parts.rtt, ms(viewer.rtt_ms));
     setText(parts.loss, percent(viewer.loss));
     setText(parts.queue, queue(viewer));

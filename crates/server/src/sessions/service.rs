@@ -138,6 +138,8 @@ fn figures(path: WatchedPath) -> ViewerFigures {
         congestion,
     } = path;
     let queue_ms = congestion.as_ref().and_then(queue);
+    let layer = congestion.as_ref().and_then(|it| it.layer.as_ref());
+    let limited = layer.filter(|it| it.reason.starts_with("the path"));
     ViewerFigures {
         stream: stream.to_string(),
         viewer,
@@ -147,6 +149,7 @@ fn figures(path: WatchedPath) -> ViewerFigures {
         rtt_ms: selected.rtt_ms,
         loss: selected.loss,
         queue_ms,
+        limited: limited.map(|it| it.reason.clone()),
         queue_bytes: congestion.map(|it| it.in_flight_bytes),
         skips: 0,
     }
