@@ -22,6 +22,16 @@ pub(crate) const TESTS: &[Test] = &[
         run: the_page_plays_what_was_recorded_and_leads_to_any_second,
     },
     Test {
+        name: "timeline::the_player_goes_back_ten_seconds_and_returns_in_one_session",
+        needs: &[Peer::Chromium, Peer::Axe],
+        run: the_player_goes_back_ten_seconds_and_returns_in_one_session,
+    },
+    Test {
+        name: "timeline::the_player_offers_no_past_without_the_right_or_without_recordings",
+        needs: &[Peer::Chromium],
+        run: the_player_offers_no_past_without_the_right_or_without_recordings,
+    },
+    Test {
         name: "timeline::ffmpeg_seeks_in_a_recording_and_in_an_export",
         needs: &[Peer::Ffmpeg],
         run: ffmpeg_seeks_in_a_recording_and_in_an_export,
@@ -45,9 +55,14 @@ impl Drop for Recording {
 
 impl Recording {
     pub(crate) fn start(name: &str) -> Result<Self, String> {
+        Self::configured(name, "")
+    }
+
+    /// Starts a server with more configuration.
+    fn configured(name: &str, more: &str) -> Result<Self, String> {
         let folder = output_folder().join(format!("{}-{}", std::process::id(), unique(name)));
         let yaml = format!(
-            "recordings:\n  folder: {}\n  free_gib: 0\n  record: [{{streams: ['**']}}]\n",
+            "recordings:\n  folder: {}\n  free_gib: 0\n  record: [{{streams: ['**']}}]\n{more}",
             folder.display()
         );
         let server = Server::configured(&yaml, &["demo"])?;
@@ -136,6 +151,153 @@ fn the_page_plays_what_was_recorded_and_leads_to_any_second() -> Result<(), Fail
         ensure(none, "axe finds nothing serious", &found)?;
     }
     Ok(())
+}
+
+/// Notes the requests of the page: method and address, once they are answered.
+const REQUESTS: &str = "
+    window.requests = [];
+    const { fetch } = window;
+    window.fetch = async (url, options) => {
+      const answer = await fetch(url, options);
+      window.requests.push([options?.method ?? 'GET', String(url)]);
+      return answer;
+    };
+";
+
+/// Reads the frame code of the video, and notes in `ages` how old the last ten frames were, in ms. The demo
+/// begins anew each ten seconds, and so does the age.
+const AGES: &str = "
+    window.ages = [];
+    Promise.all([
+      import('/-/framecode.js'), fetch('/api/v1/streams/demo/frame-code').then((answer) => answer.json()),
+    ]).then(([{ FrameCodeReader }, { fps, frames, epoch_ns: epoch }]) => {
+      const [reader, video] = [new FrameCodeReader(), document.getElementById('video')];
+      const next = async (now, metadata) => {
+        video.requestVideoFrameCallback(next);
+        const code = await reader.read(video, metadata);
+        if (code === null || !glassline.clock) return;
+        const round = frames * 1000 / fps;
+        const age = now + glassline.clock.offsetMs - epoch / 1e6 - code * 1000 / fps;
+        window.ages.push(((age % round) + round) % round);
+        if (window.ages.length > 10) window.ages.shift();
+      };
+      video.requestVideoFrameCallback(next);
+    });
+";
+
+/// Waits until all of the last frames are as old, in ms beyond whole rounds of the demo.
+fn await_ages(browser: &Browser, ages: std::ops::Range<u32>) -> Result<(), String> {
+    let std::ops::Range { start, end } = ages;
+    let are_so = format!(
+        "return window.ages.length === 10 && window.ages.every((age) => age >= {start} && age < {end})"
+    );
+    browser.wait_until(PATIENCE, &are_so)?;
+    Ok(())
+}
+
+/// The time that the page says it shows, in ms before the present.
+fn ago(browser: &Browser) -> Result<f64, String> {
+    let past =
+        "return glassline.state === 'past' && glassline.pastMs && Date.now() - glassline.pastMs";
+    let ago = browser.wait_until(PATIENCE, past)?;
+    Ok(ago.as_f64().unwrap_or_default())
+}
+
+fn the_player_goes_back_ten_seconds_and_returns_in_one_session() -> Result<(), Failed> {
+    let recording = Recording::start("player")?;
+    recording.await_seconds(32.0)?;
+    let browser = Browser::start()?;
+    browser.run_in_every_page(REQUESTS)?;
+    browser.open(&recording.server.url("/demo"))?;
+    let is_offered =
+        "return glassline.reports > 0 && document.getElementById('past').checkVisibility()";
+    browser.wait_until(PATIENCE, is_offered)?;
+    browser.run(AGES)?;
+    await_ages(&browser, 0..1500)?;
+    browser.screenshot("player-live")?;
+    browser.click("#past-step")?;
+    let back = ago(&browser)?;
+    ensure(
+        (9_000.0..13_500.0).contains(&back),
+        "ten seconds back",
+        &json!(back),
+    )?;
+    browser.run("window.ages.length = 0")?;
+    // Whole rounds of the demo would look like the present.
+    browser.click("#past-time")?;
+    browser.run(
+        "const local = Date.now() - new Date().getTimezoneOffset() * 60_000 - 14_000;
+         const { at } = document.getElementById('past-form').elements;
+         at.value = new Date(local).toISOString().slice(0, 19);
+         document.querySelector('#past-form [type=submit]').click()",
+    )?;
+    await_ages(&browser, 3_800..7_500)?;
+    let before = ago(&browser)?;
+    browser.press("j")?;
+    let earlier = format!(
+        "return Date.now() - glassline.pastMs > {}",
+        before + 9_000.0
+    );
+    browser.wait_until(PATIENCE, &earlier)?;
+    await_ages(&browser, 3_800..9_500)?;
+    let reports = browser.run("return glassline.reports")?;
+    for width in [1280, 390] {
+        browser.resize([width, 900])?;
+        let wide = "return document.documentElement.scrollWidth <= innerWidth";
+        browser.wait_until(PATIENCE, wide)?;
+        browser.screenshot(&format!("player-past-{width}"))?;
+    }
+    let axe = peers::axe()?;
+    browser.run(&axe)?;
+    let found = browser.run(AXE)?;
+    let none = found.as_array().is_some_and(Vec::is_empty);
+    ensure(none, "axe finds nothing serious", &found)?;
+    browser.press("\u{E010}")?;
+    browser.wait_until(PATIENCE, "return glassline.state === 'live'")?;
+    await_ages(&browser, 0..1500)?;
+    browser.wait_until(PATIENCE, &format!("return glassline.reports > {reports}"))?;
+    let asked = browser.run(
+        "const of = (end) => window.requests.filter(([method, url]) => method === 'POST' && url.endsWith(end));
+         const places = new Set(of('/at').map(([, url]) => url));
+         return [of('/whep').length, places.size, of('/at').length, glassline.sessions]",
+    )?;
+    ensure(
+        asked == json!([1, 1, 4, 1]),
+        "one session has it all",
+        &asked,
+    )
+}
+
+/// Readers may not watch recordings where there is a token that may.
+const TOKENS: &str = "auth: {read_token: sesame-opens-it, publish_token: north-wind-publishes}\n";
+
+fn the_player_offers_no_past_without_the_right_or_without_recordings() -> Result<(), Failed> {
+    let recording = Recording::configured("no-right", TOKENS)?;
+    let browser = Browser::start()?;
+    browser.run_in_every_page(REQUESTS)?;
+    browser.open(&recording.server.url("/demo?token=sesame-opens-it"))?;
+    let asked = "return window.requests.some(([, url]) => url.includes('/-/playback/'))";
+    browser.wait_until(PATIENCE, asked)?;
+    browser.wait_until(PATIENCE, "return glassline.reports > 2")?;
+    let shown =
+        "return ['past', 'recordings'].map((id) => document.getElementById(id).checkVisibility())";
+    let without_right = browser.run(shown)?;
+    ensure(
+        without_right == json!([false, false]),
+        "no right",
+        &without_right,
+    )?;
+    let server = Server::serve(&["demo"])?;
+    browser.open(&server.url("/demo"))?;
+    browser.wait_until(PATIENCE, "return glassline.reports > 6")?;
+    let without_recordings = browser.run(shown)?;
+    ensure(
+        without_recordings == json!([false, false]),
+        "no recordings",
+        &without_recordings,
+    )?;
+    let asked = browser.run(asked)?;
+    ensure(asked == false, "nothing is asked", &asked)
 }
 
 fn ffmpeg_seeks_in_a_recording_and_in_an_export() -> Result<(), Failed> {

@@ -2,20 +2,12 @@
 
 import { change } from './api.js';
 import { setText } from './dom.js';
+import { fieldOf } from './format.js';
 
 const $ = (id) => document.getElementById(id);
 
 /** Length that is proposed, in ms. */
 const PROPOSED_MS = 60_000;
-
-const two = (number) => String(number).padStart(2, '0');
-
-/** A time as fields for times have it, in the zone of the browser. */
-function fieldOf(ms) {
-  const date = new Date(ms);
-  const day = [date.getFullYear(), two(date.getMonth() + 1), two(date.getDate())].join('-');
-  return `${day}T${[date.getHours(), date.getMinutes(), date.getSeconds()].map(two).join(':')}`;
-}
 
 export class ExportDialog {
   /** `url(from, seconds, exact)` is the address of a file. */

@@ -64,3 +64,6 @@ export function track({ kind, codec, width, height, channels }) {
   }
   return `${codecName(codec) ?? 'video'}${width && height ? ` ${width}×${height}` : ''}`;
 }
+
+/** A time as fields for times have it, in the zone of the browser. */
+export const fieldOf = (ms) => when(ms).replace(' ', 'T');

@@ -35,9 +35,9 @@ import { PictureView, hasPicturesAlone } from './pictures.js';
 import { Quality } from './quality.js';
 import { sleep } from './retry.js';
 import { Servers, isServersFault } from './servers.js';
+import { PAST_ENDED, whyStalled } from './stalls.js';
 import { StatsSampler } from './stats.js';
 import { Session } from './whep.js';
-import { statusWord } from './words.js';
 
 /** No frame for this long while connected counts as stalled. */
 const STALL_MS = 3000;
@@ -90,7 +90,7 @@ const pictures = new PictureView(document.getElementById('picture'),
  * server's latest answer; `accounted`: frames whose stages add up to the
  * measured delay. `audioNote`: why there is no audio, or what is missing of it; null if nothing
  * is. `server`: the server of the cluster that plays, null outside of one. `audioLevel`: how loud a stream of audio alone is, 0 to 1. `videoNote`: why video may not be shown. `lipSync`: whether video waits for its audio, and what that costs; null where that is not known. `transcoding`: what it costs that the server encodes the video again; null if it does not. `operator`: what is for whoever runs the server. `talk`: state of the talk to a camera, and why there is none; null for other streams. `pictures`: pictures of the last second, of a stream that has only those. `layer`: the layer that arrives, of a stream with several, and `layerNote`: why it is not the best. `sessions`, `reports`: counts since the page was opened. `lastEnd`: why the
- * latest session, or attempt at one, ended. `how`: webrtc or hls, and `howWhy`: why it is HLS, or until when.
+ * latest session, or attempt at one, ended. `pastMs`: when what is shown was recorded, null while it is live. `how`: webrtc or hls, and `howWhy`: why it is HLS, or until when.
  */
 const seen = {
   stream: name, state: 'connecting', detail: null, server: null,
@@ -99,7 +99,7 @@ const seen = {
   codec: null, width: null, height: null, jitterBufferMs: null, audioEnergy: 0, path: null,
   stages: [], endToEnd: null, glassToGlass: null, accounted: null, frames: [],
   clock: null, lastError: null, lastEnd: null, audioLevel: null, audioNote: null, videoNote: null, transcoding: null, lipSync: null, talk: null, operator: null,
-  pictures: null, layer: null, layerNote: null, how: how.isHls ? 'hls' : 'webrtc', howWhy: how.why,
+  pictures: null, layer: null, layerNote: null, how: how.isHls ? 'hls' : 'webrtc', howWhy: how.why, pastMs: null,
 };
 window.glassline = seen;
 
@@ -123,6 +123,8 @@ let lost = null;
 /** When a session that worked was lost. */
 let lostMs = -Infinity;
 const pauses = new Pauses();
+/** The way into recordings, for viewers who may; null for others. */
+let past = null;
 /** Whether this viewer may talk to the camera, as the server said in this session. */
 const talk = { isAsked: false, isOffered: false, button: null };
 
@@ -131,7 +133,7 @@ const log = new FrameLog(video, (presentedMs) => {
   if (seen.firstFrameMs === null) seen.firstFrameMs = presentedMs;
   if ((hls ?? session) && joinedAtMs === null) joined(presentedMs);
   // Frames that were decoded before the end may be shown after it, and must not hide the reason.
-  if ((hls ?? session) && seen.state !== 'live') live();
+  if ((hls ?? session) && seen.state !== playing().state) live();
 });
 
 function show(state, label, title, detail, more) {
@@ -144,10 +146,20 @@ function show(state, label, title, detail, more) {
   panel.anyway(false);
 }
 
-function live() {
-  if (entry?.stand_in) show('away', 'Source away');
-  else show('live', (hls ?? session)?.receivesVideo === false ? 'Live, audio only' : 'Live');
+/** The state while frames arrive, and its word. */
+function playing() {
+  if (isPast()) return { state: 'past', label: 'Recorded' };
+  if (entry?.stand_in) return { state: 'away', label: 'Source away' };
+  return { state: 'live', label: (hls ?? session)?.receivesVideo === false ? 'Live, audio only' : 'Live' };
 }
+
+function live() {
+  const { state, label } = playing();
+  show(state, label);
+}
+
+/** Whether the session shows recordings. */
+const isPast = () => session !== null && hls === null && (past?.shownMs ?? null) !== null;
 
 function joined(presentedMs) {
   joinedAtMs = presentedMs;
@@ -356,6 +368,7 @@ async function watch() {
   if (session.connected) onConnected();
   const reason = await session.ended;
   session = null;
+  past?.follow(null);
   dialled.close();
   if (hls && !reason.neverConnected) endHls();
   return reason;
@@ -374,6 +387,7 @@ async function onConnected() {
   log.active = true;
   talk.isAsked = false;
   quality.follow(session);
+  past?.follow(session);
   lipSync.follow(session.pc);
   clock.restart();
   readEntry();
@@ -441,17 +455,20 @@ async function tick(count) {
   }
   const sample = await sampler.sample(current.pc);
   noteSample(current, sample, nowMs);
-  if (!current.receivesVideo && arrivedAtMs === nowMs && !['live', 'away'].includes(seen.state)) heard(nowMs);
+  if (!current.receivesVideo && arrivedAtMs === nowMs && seen.state !== playing().state) heard(nowMs);
   const stalled = watchForStall(nowMs);
   log.settle(sample);
-  // Until the clocks are joined, frames wait in the log.
-  if (estimate && log.isDue(nowMs)) await report(current, estimate, nowMs);
+  past?.show();
+  seen.pastMs = past?.shownMs ?? null;
+  // Frames that were recorded have no delay. Others wait in the log until the clocks are joined.
+  if (isPast()) log.take();
+  else if (estimate && log.isDue(nowMs)) await report(current, estimate, nowMs);
   if (stalled || count % ENTRY_TICKS === 0) await readEntry();
   if (stalled && seen.state === 'stalled') showStalled();
   panel.how(how.text(sample?.path?.remote));
   // With `?lipsync` the browser holds the video itself.
   seen.lipSync = options.has('lipsync') ? null : lipSync.update(sample, !video.muted);
-  panel.reception(sample, { viewers: entry?.viewers ?? null, level: loudness.level, lipSync: seen.lipSync });
+  panel.reception(sample, { viewers: isPast() ? null : (entry?.viewers ?? null), level: loudness.level, lipSync: seen.lipSync });
 }
 
 /** The same for a playback by HLS, whose frames are not reported. */
@@ -463,7 +480,7 @@ async function tickHls(current, count, nowMs) {
   const arrived = current.receivesVideo ? framesDecoded : Math.round(video.currentTime * 1000);
   if (arrived > arrivedBefore) arrivedAtMs = nowMs;
   arrivedBefore = arrived;
-  if (!current.receivesVideo && arrivedAtMs === nowMs && !['live', 'away'].includes(seen.state)) heard(nowMs);
+  if (!current.receivesVideo && arrivedAtMs === nowMs && seen.state !== playing().state) heard(nowMs);
   // Before its first frame, what the page says is of WebRTC, which still tries.
   const stalled = (how.isHls || joinedAtMs !== null) && watchForStall(nowMs);
   const answer = current.account();
@@ -507,53 +524,11 @@ function watchForStall(nowMs) {
 
 /** Shows why no frames come: the reason of the source, or what arrives here although the source is live. */
 function showStalled() {
-  if (entry && entry.state !== 'live') {
-    const detail = [statusWord(entry.status), entry.detail].filter(Boolean).join(': ');
-    show('stalled', 'Stalled', 'Stalled, waiting for the source', detail);
-    return;
-  }
-  if (entry?.status === 'hangs') {
-    const detail = `The source is connected and has sent nothing for ${Math.round(entry.silent_s)} s`;
-    show('stalled', 'Stalled', 'Stalled, waiting for the source', detail);
-    return;
-  }
-  const wait = joinedAtMs === null ? keyframeWait() : null;
-  if (wait) {
-    show('stalled', 'Stalled', 'Waiting for a keyframe', wait.detail, { operator: wait.operator });
-    panel.anyway(wait.mayEncodeAgain === true);
-    return;
-  }
-  show('stalled', 'Stalled', 'Stalled, waiting for the source', seen.bitrate > 0
-    ? 'Packets arrive, but no frame that can be shown: waiting for the next keyframe.'
-    : 'The connection is open, but no packets arrive. The stream resumes by itself.');
-}
-
-/** What ends long waits for a keyframe. */
-const KEYFRAME_ADVICE = 'Set a shorter keyframe interval (or no "smart codec") at the camera or encoder; or a larger limits.ring_mib at the server, which keeps the latest keyframe for those who come late.';
-
-/**
- * Why a viewer of live video who just came has no picture, and what the operator can do; null if it is not for want of a keyframe. The
- * server keeps the latest keyframe with what follows, unless that is too much.
- */
-function keyframeWait() {
-  const track = entry?.tracks?.find((it) => it.kind === 'video');
-  const sinceS = track?.since_keyframe_s ?? null;
-  if (sinceS === null || entry.silent_s > 2) return null;
-  if (track.begins_in_browsers === false) {
-    return again || track.browser.codec
-      ? { detail: 'The server encodes the video again, from the first picture on that is right.', operator: null }
-      : {
-        detail: 'This video has no picture that a browser can begin with.',
-        operator: track.browser.note,
-        mayEncodeAgain: /[?]transcode behind/.test(track.browser.note ?? ''),
-      };
-  }
-  const intervalS = track.keyframe_interval_s;
-  const dueS = intervalS - sinceS;
-  const due = intervalS !== null && dueS > 0
-    ? `Keyframes are ${Math.round(intervalS)} s apart: the next one is due in ${Math.ceil(dueS)} s.`
-    : `The last keyframe was ${Math.round(sinceS)} s ago.`;
-  return { detail: `A picture begins with a keyframe. ${due}`, operator: KEYFRAME_ADVICE };
+  const why = isPast() ? PAST_ENDED : whyStalled(entry, {
+    isNew: joinedAtMs === null, arrives: seen.bitrate > 0, isEncodedAgain: again !== '',
+  });
+  show('stalled', 'Stalled', why.title, why.detail, { operator: why.operator ?? null });
+  panel.anyway(why.mayEncodeAgain === true);
 }
 
 async function readEntry() {
@@ -569,12 +544,34 @@ async function readEntry() {
   if (session !== null && hasPicturesAlone(entry.tracks) && !pictures.shown) pictures.play();
   const isAway = Boolean(entry.stand_in);
   if (seen.state === (isAway ? 'live' : 'away')) live();
-  document.getElementById('recordings').hidden = !entry.recording;
+  if (entry.recording) offerPast();
   const isCamera = entry.source?.protocol === 'camera';
   await Promise.all([
     offerTalk(isCamera && entry.state === 'live' && !isAway),
     isCamera ? offerPtz() : null,
   ]);
+}
+
+/** Offers what was recorded, once, to those who may watch it. */
+async function offerPast() {
+  const link = document.getElementById('recordings');
+  if (link.dataset.asked) return;
+  link.dataset.asked = 'yes';
+  // What is asked for is little, and needs the right.
+  const asked = `${base}/-/playback/marks?${new URLSearchParams({ path: name, start: 0, end: 1 })}`;
+  const mayWatch = await request(asked).then(() => true, () => false);
+  if (!mayWatch) return;
+  link.hidden = false;
+  const { Past } = await import('./past.js');
+  past = new Past(() => {
+    log.take();
+    panel.clear();
+    panel.account(null, performance.now());
+    Object.assign(seen, { stages: [], endToEnd: null, glassToGlass: null, pastMs: past.shownMs });
+    if (isPast()) quality.menu.hidden = true;
+    if (seen.state !== 'connecting') live();
+  });
+  past.follow(hls ? null : session);
 }
 
 /** Offers to move a camera, once, to those who may. */

@@ -144,7 +144,7 @@ pub(crate) struct ViewerFigures {
     pub(crate) queue_bytes: Option<u64>,
     /// Number of times that the viewer skipped because it was late.
     pub(crate) skips: u64,
-    /// Why the viewer gets less than the best layer, with the remedy.
+    /// The reason why the viewer gets less than the best layer, with the remedy.
     pub(crate) limited: Option<String>,
 }
 

@@ -1,10 +1,9 @@
 //! Commands from users to a reading, and the reading's status.
 
-use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use glassline_hub::{PublishError, Stream, Wake};
+use glassline_hub::PublishError;
 use glassline_media::MediaTime;
 
 use super::frame_source::SourceError;
@@ -33,26 +32,11 @@ pub(super) struct Status {
 }
 
 /// The command that a reading follows.
-#[derive(Clone, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) enum PlayCommand {
     #[default]
     Pause,
     Play(Play),
-    /// Hand a live stream on, of whose units `wake` tells.
-    Follow {
-        live: Arc<Stream>,
-        wake: Arc<dyn Wake>,
-    },
-}
-
-impl fmt::Debug for PlayCommand {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Pause => f.write_str("Pause"),
-            Self::Play(play) => play.fmt(f),
-            Self::Follow { live, .. } => write!(f, "Follow({})", live.name()),
-        }
-    }
 }
 
 /// The beginning of a reading after a command to play.
@@ -80,9 +64,6 @@ pub enum Failure {
     /// Nothing is there, the file changed while it was read, or the disk failed.
     #[error(transparent)]
     Source(#[from] SourceError),
-    /// The live stream that was handed on has other tracks now.
-    #[error("the live stream has other tracks now")]
-    OtherTracks,
     /// The stream has another source.
     #[error(transparent)]
     Publish(#[from] PublishError),

@@ -25,7 +25,6 @@ mod control;
 mod driver;
 mod error;
 mod file_cache;
-mod following;
 mod frame_source;
 mod indexed_file;
 mod inspection;

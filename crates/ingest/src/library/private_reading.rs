@@ -86,14 +86,6 @@ impl PrivateReading {
         self.handle.wake();
     }
 
-    /// Hands `live` on from its next keyframe on, in place of what is read. The reading's timeline goes
-    /// on, with those tracks of `live` that the reading has, too.
-    pub fn follow(&self, live: Arc<Stream>) {
-        let wake = Arc::new(self.handle.clone());
-        self.control.command(PlayCommand::Follow { live, wake });
-        self.handle.wake();
-    }
-
     /// Pauses. When this returns, nothing more is published. Returns the position in the file, for
     /// the `Range` header.
     pub fn pause(&self) -> Duration {

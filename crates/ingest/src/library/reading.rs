@@ -9,7 +9,6 @@ use glassline_media::Track;
 
 use super::control::Failure;
 use super::control::{Control, PlayCommand};
-use super::following::Following;
 use super::frame_source::Playable;
 use super::play::Play;
 use super::playback::{NextDue, Playback};
@@ -54,8 +53,6 @@ pub(super) struct Reading {
     /// Generation of the command in effect.
     generation: u64,
     playback: Option<Playback>,
-    /// The live stream that is handed on in place of a playback.
-    following: Option<Following>,
     packetizers: Vec<UnitPacketizer>,
     publisher: Option<Publisher>,
     timeline: ReadingTimeline,
@@ -81,7 +78,6 @@ impl Reading {
             audience,
             generation: 0,
             playback: None,
-            following: None,
             quiet_since: None,
         }
     }
@@ -94,13 +90,7 @@ impl Reading {
         }
         if let Some((generation, command)) = self.control.new_command(self.generation) {
             self.generation = generation;
-            self.following = None;
             let followed = match command {
-                PlayCommand::Follow { live, wake } => {
-                    self.playback = None;
-                    self.following = Some(Following::begin(&live, self.file.tracks(), wake));
-                    self.publish_again(now)
-                }
                 PlayCommand::Play(play) => self.play(play, now),
                 PlayCommand::Pause => {
                     self.playback
@@ -112,12 +102,6 @@ impl Reading {
             if let Err(failure) = followed {
                 self.fail(failure);
             }
-        }
-        if self.following.is_some() {
-            if let Err(failure) = self.hand_on(now) {
-                self.fail(failure);
-            }
-            return Next::Idle;
         }
         match self.publish_due(now) {
             Ok(next) => self.quiet_next(next, now),
@@ -208,21 +192,6 @@ impl Reading {
             self.publisher = Some(self.stream.publish(tracks, now)?);
         }
         Ok(())
-    }
-
-    /// Publishes what the live stream has brought.
-    fn hand_on(&mut self, now: Instant) -> Result<(), Failure> {
-        let (Some(following), Some(publisher)) = (&mut self.following, &mut self.publisher) else {
-            return Ok(());
-        };
-        let timeline = &mut self.timeline;
-        let handed_on = self.control.publish(self.generation, |_| {
-            following.hand_on(timeline, publisher, now)
-        });
-        match handed_on.transpose()? {
-            Some(false) => Err(Failure::OtherTracks),
-            _ => Ok(()),
-        }
     }
 
     fn publish_due(&mut self, now: Instant) -> Result<Next, Failure> {
@@ -346,7 +315,6 @@ impl Reading {
     pub(super) fn fail(&mut self, failure: Failure) {
         tracing::warn!(file = self.file.name(), %failure, "playback of a file stopped");
         self.playback = None;
-        self.following = None;
         let detail = failure.to_string();
         self.control.fail(failure);
         if let Some(publisher) = self.publisher.take() {
@@ -371,7 +339,6 @@ impl Reading {
 
     fn leave(&mut self) {
         self.playback = None;
-        self.following = None;
         if let Some(publisher) = self.publisher.take() {
             publisher.finish(State::Ended {
                 detail: "the last viewer left".to_owned(),

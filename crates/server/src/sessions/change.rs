@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use glassline_egress::webrtc::LayerRequest;
-use glassline_hub::StreamName;
+use glassline_hub::{Stream, StreamName};
 use glassline_ingest::whip::{Arrivals, LayerOrdersListener};
 use glassline_latency::CaptureLog;
 use glassline_latency::FrameStamps;
@@ -138,6 +138,24 @@ impl Negotiator {
             }
             Owner::Shard => Some(Command::LayerRequest(record.id.clone(), request)),
         })
+    }
+
+    /// Sends a viewer the stream `to` from now on, within its session. Returns false if the stream does not
+    /// suit the session, or the session is no connected viewer's.
+    ///
+    /// # Errors
+    /// Returns [`ChangeError::Ended`] or [`ChangeError::Busy`].
+    pub(crate) async fn go_over(
+        &self,
+        record: &SessionRecord,
+        to: Arc<Stream>,
+    ) -> Result<bool, ChangeError> {
+        let (done, went) = oneshot::channel();
+        let session = record.id.clone();
+        self.ask(record, Command::GoOver { session, to, done })?;
+        // A shard that takes longer has the command, and will follow it.
+        let went = tokio::time::timeout(LEAVING, went).await;
+        Ok(went.is_err() || matches!(went, Ok(Ok(true))))
     }
 
     /// Restarts ICE with the peer's new credentials `theirs`, which came in `fragment`. DTLS and

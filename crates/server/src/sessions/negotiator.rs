@@ -8,7 +8,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use glassline_hub::{Hub, Stream, StreamLifetime, TrackLayout};
+use glassline_hub::{Hub, Stream, StreamLifetime, StreamName, TrackLayout};
 use glassline_ingest::Voice;
 use glassline_ingest::library::{Library, SharedReading};
 use glassline_ingest::whip::Reservations;
@@ -24,7 +24,6 @@ use rand::RngCore;
 use super::admission::Admitted;
 use super::data_channels::DataChannelSetup;
 use super::offer::{ConnectionAddresses, Offer, OfferError};
-use super::past::PastSession;
 use super::peer::{Connecting, DataPublisher, Participant, Peer, Role, Viewer};
 use super::record::{IceGeneration, SessionRecord};
 use super::settings::{SessionDefaults, Settings};
@@ -172,19 +171,19 @@ impl Negotiator {
         Ok(answered)
     }
 
-    /// Makes a viewer of what was recorded of a stream. The session has no messages.
+    /// Makes a viewer of `past`, the recordings of the stream `name`. The session has no messages.
     ///
     /// # Errors
     /// Returns the [`OfferError`] to answer with.
     pub(crate) fn watch_past(
         &self,
-        past: PastSession,
+        name: &StreamName,
+        past: &Arc<Stream>,
         offer: Offer<'_>,
     ) -> Result<AnsweredOffer, OfferError> {
-        let stream = Arc::clone(past.stream());
-        let (layout, tracks) = (stream.layout(), stream.tracks());
-        let answered = self.answer(stream, layout, &tracks, offer, None)?;
-        answered.record.set_past(past);
+        let (layout, tracks) = (past.layout(), past.tracks());
+        let answered = self.answer(Arc::clone(past), layout, &tracks, offer, None)?;
+        answered.record.set_file(name.as_str());
         Ok(answered)
     }
 

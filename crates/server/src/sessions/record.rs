@@ -9,10 +9,10 @@ use glassline_hub::StreamName;
 use glassline_latency::ReportAllowance;
 use glassline_runtime::SessionId;
 use glassline_webrtc::IceCredentials;
-use tokio::sync::watch;
+use tokio::sync::{Mutex as AsyncMutex, watch};
 
 use super::diagnosis::ClientView;
-use super::past::PastSession;
+use super::past::{PastPlace, PastSession};
 use super::peer::Peer;
 
 /// The registry's record of one session.
@@ -28,8 +28,11 @@ pub struct SessionRecord {
     /// Name of the watched file in the session's URL; unset if a stream is watched. The stream of a
     /// file may have another name, since a stream's name has no `/`.
     file: OnceLock<Box<str>>,
-    /// The recordings that the peer watches; unset if it watches a stream or a file.
-    past: OnceLock<PastSession>,
+    /// The recordings that the peer watches; empty while it watches a stream or a file. The lock is held
+    /// while the peer goes from one to the other.
+    past: AsyncMutex<Option<Box<PastSession>>>,
+    /// Whether the peer watches recordings.
+    is_past: AtomicBool,
     created: Instant,
     /// End of the rights that the session was made with; unset if they have none.
     until: OnceLock<Instant>,
@@ -86,7 +89,8 @@ impl SessionRecord {
             stream: peer.stream().name().clone(),
             is_viewer: peer.is_viewer(),
             file: OnceLock::new(),
-            past: OnceLock::new(),
+            past: AsyncMutex::default(),
+            is_past: AtomicBool::new(false),
             created: now,
             until: OnceLock::new(),
             reports: Mutex::default(),
@@ -127,15 +131,17 @@ impl SessionRecord {
         self.file.get_or_init(|| name.into());
     }
 
-    /// Gives the session the recordings that it plays.
-    pub(super) fn set_past(&self, past: PastSession) {
-        self.set_file(past.name());
-        self.past.get_or_init(|| past);
+    /// Locks the recordings that the session plays, to go elsewhere.
+    pub(crate) async fn past(&self) -> PastPlace<'_> {
+        PastPlace {
+            past: self.past.lock().await,
+            is_past: &self.is_past,
+        }
     }
 
-    /// Returns the recordings that the session plays; `None` if it plays a stream or a file.
-    pub(crate) fn past(&self) -> Option<&PastSession> {
-        self.past.get()
+    /// Returns whether the session plays recordings.
+    pub(crate) fn plays_past(&self) -> bool {
+        self.is_past.load(Ordering::Relaxed)
     }
 
     /// Returns whether the peer watches a stream that other servers may have, too: files are those of

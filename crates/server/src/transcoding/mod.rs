@@ -38,4 +38,4 @@ pub(crate) use hints::hint;
 pub(crate) use job::TranscodingView;
 pub(crate) use ladders::keep_ladders;
 pub(crate) use threads::TranscodingThreads;
-pub(crate) use transcoders::{Limits, Transcoders, TranscodingLease, VideoRules};
+pub(crate) use transcoders::{Limits, Transcoders, TranscodingLease, TranscodingTerms, VideoRules};

@@ -383,6 +383,14 @@ impl TranscodingLease {
         self.job.track
     }
 
+    /// Returns the work, to lease it for a track of another stream.
+    pub(crate) fn terms(&self) -> TranscodingTerms {
+        TranscodingTerms {
+            transcoders: Arc::clone(&self.transcoders),
+            source: self.job.source,
+        }
+    }
+
     /// Returns whether the track, which is among the present `tracks`, needs no transcoding any more.
     pub(crate) fn is_in_vain(&self, tracks: &[Track]) -> bool {
         let track = tracks.get(self.job.track.get());
@@ -416,6 +424,28 @@ impl TranscodingLease {
         }
         self.job.want();
         self.transcoders.note_change(self.job.thread);
+    }
+}
+
+/// The work that a lease is for.
+#[derive(Clone, Debug)]
+pub(crate) struct TranscodingTerms {
+    transcoders: Arc<Transcoders>,
+    source: TranscodingSource,
+}
+
+impl TranscodingTerms {
+    /// Leases the work for a track of `stream`.
+    ///
+    /// # Errors
+    /// Returns why the server does not do it.
+    pub(crate) fn lease(
+        &self,
+        stream: &Arc<Stream>,
+        track: TrackIndex,
+    ) -> Result<TranscodingLease, TranscodingRefusal> {
+        let layout = stream.layout();
+        self.transcoders.lease(stream, layout, track, self.source)
     }
 }
 

@@ -41,7 +41,7 @@ impl FecStream {
                 payload_type,
                 ssrc: secrets.fec_ssrc,
             },
-            header: Template::new(payload_type, None),
+            header: Template::new(payload_type, None, None),
             first: secrets.fec_sequence,
             stream: None,
         }))

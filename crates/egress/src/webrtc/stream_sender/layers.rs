@@ -35,7 +35,8 @@ impl StreamSender {
 
     /// Requests a keyframe of what `sender` sends, because the viewer asks for one.
     pub fn request_keyframe(&mut self, sender: SenderIndex, stream: &Stream, now: Instant) {
-        if let Some(track) = self.tracks.get_mut(sender.0)
+        let mut tracks = self.tracks.iter_mut();
+        if let Some(track) = tracks.find(|it| it.sender == sender)
             && track.asks_for_keyframe(now)
         {
             stream.request_keyframe_of(track.target().unwrap_or(track.source));
@@ -74,7 +75,7 @@ impl StreamSender {
         let past = stream.since_keyframe(layer);
         let keyframe = past.first().map_or(0, |it| it.payload_bytes());
         let bytes: usize = past.iter().map(|it| it.payload_bytes()).sum();
-        let last = last_offered(track, stream);
+        let last = last_before_move(track, stream);
         if !track.catch_up(past, last.as_deref(), now) {
             stream.request_keyframe_of(layer);
         } else if !session.has_congestion_control() {
@@ -90,17 +91,22 @@ impl StreamSender {
         let Some(track) = tracks.find(|it| it.target() == Some(unit.track_layer())) else {
             return;
         };
-        let last = last_offered(track, stream);
+        let last = last_before_move(track, stream);
         if !track.cross(unit, last.as_deref(), read_at) {
             stream.request_keyframe_of(unit.track_layer());
         }
     }
 }
 
-/// Returns the unit that a track was offered last, behind whose numbers those of another layer go on;
-/// `None` if the hub has it no more.
-fn last_offered(track: &TrackSender, stream: &Stream) -> Option<Arc<MediaUnit>> {
+/// Returns the unit that a track was offered last, behind whose numbers those of the layer go on to which
+/// the viewer moves; `None` if it moves to none.
+fn last_before_move(track: &TrackSender, stream: &Stream) -> Option<Arc<MediaUnit>> {
     track.target()?;
+    last_offered(track, stream)
+}
+
+/// Returns the unit that a track was offered last; `None` if the hub has it no more.
+pub(super) fn last_offered(track: &TrackSender, stream: &Stream) -> Option<Arc<MediaUnit>> {
     let index = track.next()?.checked_sub(1)?;
     stream.unit(track.source, index)
 }

@@ -13,6 +13,7 @@ mod adaptive;
 mod deadlines;
 mod layers;
 mod moved_payload;
+mod other_stream;
 mod protecting;
 mod repairs;
 
@@ -22,7 +23,7 @@ use std::time::{Duration, Instant};
 use glassline_hub::Stream;
 use glassline_latency::FrameStamps;
 use glassline_media::{Kind, MediaUnit, Stage, StageTable, Track, TrackIndex, TrackLayer};
-use glassline_webrtc::{SenderIndex, Session, Transport};
+use glassline_webrtc::{Session, Transport};
 use smallvec::SmallVec;
 
 use super::counters::SendCounters;
@@ -73,6 +74,8 @@ pub struct StreamSender {
     log: FrameLog,
     /// Histograms of the stream's stage delays on the shard that owns the viewer.
     stages: Option<Arc<Mutex<StageTable>>>,
+    /// Nanoseconds from times of the stream to those that the viewer counts, which got other streams before.
+    shift_ns: i64,
 }
 
 impl StreamSender {
@@ -86,41 +89,15 @@ impl StreamSender {
         lag: Option<Duration>,
         now: Instant,
     ) -> Self {
-        let senders = session.senders().iter().enumerate();
-        let tracks: SmallVec<[TrackSender; 2]> = senders
-            .map(|(place, sender)| {
-                let fixed = fixed.iter().find(|it| it.track == sender.track);
-                let beginning = || stream.beginning(sender.track);
-                let source = fixed.copied().unwrap_or_else(beginning);
-                TrackSender::new(
-                    source,
-                    SenderIndex(place),
-                    sender.codec,
-                    sender.clock_rate,
-                    sender.timestamp_start,
-                )
-            })
-            .collect();
-        let mut sender = Self {
-            accounted: stream.latency_track(),
-            rides: [Kind::Video, Kind::Audio]
-                .iter()
-                .all(|kind| tracks.iter().any(|track| track.kind() == *kind)),
-            tracks,
-            has_started: false,
-            repairs: Repairs::default(),
-            moved: MovedPayload::default(),
-            pacer: Pacer::default(),
-            lag,
-            is_controlled: session.has_congestion_control(),
-            ramp: None,
-            protection: None,
-            adaptive: None,
-            fixed: fixed.into(),
-            request: LayerRequest::default(),
-            log: FrameLog::new(now),
-            stages: None,
-        };
+        let sources = session.senders().iter().map(|sender| {
+            let fixed = fixed.iter().find(|it| it.track == sender.track);
+            let beginning = || stream.beginning(sender.track);
+            Some(fixed.copied().unwrap_or_else(beginning))
+        });
+        let mut sender = Self::of_sources(session, sources, 0, now);
+        sender.accounted = stream.latency_track();
+        sender.fixed = fixed.into();
+        sender.lag = lag;
         sender.limit();
         sender
     }

@@ -74,6 +74,11 @@ impl Entry {
     fn squeeze(self) -> i64 {
         CATCH_UP_SQUEEZE.max(self.span_ns() / CATCH_UP_SPAN_NS + 1)
     }
+
+    /// Returns the time at which the oldest frame is shown where nothing was before.
+    pub(super) fn first_shown(self) -> MediaTime {
+        MediaTime::from_nanos(self.newest.nanos() - self.span_ns() / self.squeeze())
+    }
 }
 
 impl Leg {
@@ -204,6 +209,11 @@ impl Legs {
     /// Makes the first leg that of another layer, of which nothing was sent yet.
     pub(super) fn begin_on(&mut self, layer: LayerIndex) {
         self.present.layer = layer;
+    }
+
+    /// Moves the frame numbers of the first leg, of which nothing was sent yet.
+    pub(super) const fn shift_numbers(&mut self, shift: NumberShift) {
+        self.present.number_shift = shift;
     }
 
     /// Compresses the times of the frames with which a viewer begins.

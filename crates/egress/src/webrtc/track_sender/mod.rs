@@ -259,14 +259,8 @@ impl TrackSender {
         let Some(leg) = self.legs.next(to.layer, entry, self.latest, waiting) else {
             return false;
         };
-        let numbers = |unit: &MediaUnit| {
-            let payload = unit.payload(0).unwrap_or_default();
-            FrameNumbers::of(self.codec, payload)
-        };
-        let present = self.legs.get(self.legs.number());
-        let shift = present.map(|it| *it.number_shift()).unwrap_or_default();
-        let last = last.map(|it| shift.apply(numbers(it)));
-        let number_shift = NumberShift::behind(last.unwrap_or_default(), numbers(first));
+        let last = last.map(|it| self.shown_numbers(it));
+        let number_shift = NumberShift::behind(last.unwrap_or_default(), self.numbers(first));
         let skipped = match to.drops_waiting {
             true => self.drop_waiting(),
             false => self.skip_overdue(true, now),
@@ -281,6 +275,37 @@ impl TrackSender {
         self.source.layer = to.layer;
         self.target = None;
         true
+    }
+
+    fn numbers(&self, unit: &MediaUnit) -> FrameNumbers {
+        FrameNumbers::of(self.codec, unit.payload(0).unwrap_or_default())
+    }
+
+    /// Returns the frame numbers of a unit of the present leg as the viewer gets them.
+    pub(super) fn shown_numbers(&self, unit: &MediaUnit) -> FrameNumbers {
+        let present = self.legs.get(self.legs.number());
+        let shift = present.map(|it| *it.number_shift()).unwrap_or_default();
+        shift.apply(self.numbers(unit))
+    }
+
+    /// Counts the frames that begin with the keyframe `first` behind `last`, before anything is sent.
+    pub(super) fn count_behind(&mut self, last: FrameNumbers, first: &MediaUnit) {
+        let shift = NumberShift::behind(last, self.numbers(first));
+        self.legs.shift_numbers(shift);
+    }
+
+    /// Returns the latest media time that the viewer is shown; `None` before the first unit.
+    pub(super) fn latest(&self) -> Option<MediaTime> {
+        (self.latest > MediaTime::from_nanos(i64::MIN)).then_some(self.latest)
+    }
+
+    /// Returns the time at which the first frame of `past` is shown to a viewer that begins with it.
+    pub(super) fn first_shown(past: &[Arc<MediaUnit>]) -> Option<MediaTime> {
+        let entry = Entry {
+            oldest: past.first()?.time,
+            newest: past.last()?.time,
+        };
+        Some(entry.first_shown())
     }
 
     /// Has a unit of the present leg wait.

@@ -56,7 +56,7 @@ struct ViewerRow {
     queue_bytes: Option<u64>,
     /// Number of times that the viewer skipped to a keyframe, or lost a group, because it was late.
     skips: u64,
-    /// Why the viewer gets less than the best layer, with the remedy.
+    /// The reason why the viewer gets less than the best layer, with the remedy.
     #[serde(skip_serializing_if = "Option::is_none")]
     limited: Option<String>,
     /// How bad it is for the viewer; from 1 on the viewer is in trouble.

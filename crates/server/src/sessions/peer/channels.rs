@@ -111,7 +111,7 @@ impl Peer {
             let view = messages.show(now).view(messages.side());
             shard
                 .latencies
-                .show_data(self.stream.name(), &self.id, view);
+                .show_data(self.listed_name(), &self.id, view);
         }
     }
 }

@@ -1,14 +1,47 @@
-//! The layers of the stream that a peer gets.
+//! The stream that a peer gets, and its layers.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use glassline_egress::webrtc::LayerRequest;
+use glassline_hub::{Stream, StreamName};
 use glassline_media::TrackLayer;
 
 use super::Peer;
 use super::role::Role;
 
 impl Peer {
+    /// Returns the name of the stream under which lists have the peer.
+    pub(in crate::sessions) fn listed_name(&self) -> &StreamName {
+        match &self.role {
+            Role::Viewer(viewer) => viewer.listed_under(&self.stream),
+            _ => self.stream.name(),
+        }
+    }
+
+    /// Makes a viewer one of another stream, which [`start_anew`](Self::start_anew) begins once the shard
+    /// reads it. Returns false, and changes nothing, if the peer is no connected viewer, or the stream does
+    /// not suit its session.
+    pub(in crate::sessions) fn go_over(&mut self, to: &Arc<Stream>, now: Instant) -> bool {
+        let is_joined = self.is_joined();
+        let Role::Viewer(viewer) = &mut self.role else {
+            return false;
+        };
+        if !is_joined || !viewer.go_over(&self.session, &self.stream, to, now) {
+            return false;
+        }
+        tracing::debug!(session = %self.id, from = %self.stream.name(), to = %to.name(), "viewer goes over to another stream");
+        self.stream = Arc::clone(to);
+        true
+    }
+
+    /// Begins with the stream to which the viewer went over.
+    pub(in crate::sessions) fn start_anew(&mut self, now: Instant) {
+        if let Role::Viewer(viewer) = &mut self.role {
+            viewer.start(&mut self.session, &self.stream, now);
+        }
+    }
+
     /// Returns the layers of the stream that the peer gets.
     pub(in crate::sessions) fn layers(&self) -> Vec<TrackLayer> {
         self.role.layers()

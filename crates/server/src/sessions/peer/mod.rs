@@ -18,6 +18,7 @@ mod ending;
 mod failure;
 mod joining;
 mod layers;
+mod own_stream;
 mod packet_place;
 mod participant;
 mod publisher;
@@ -139,8 +140,7 @@ impl Peer {
         &self.id
     }
 
-    /// Returns the stream that the peer watches, publishes its voice as, or publishes messages next
-    /// to.
+    /// Returns the stream that the peer watches, or publishes its voice as, or messages next to.
     pub fn stream(&self) -> &Arc<Stream> {
         &self.stream
     }
@@ -343,7 +343,7 @@ impl Peer {
             if let Role::Viewer(viewer) = &self.role {
                 path.fec_percent = viewer.sender.fec_percent();
             }
-            latencies.show_selected(self.stream.name(), &self.id, path);
+            latencies.show_selected(self.listed_name(), &self.id, path);
         }
     }
 
@@ -360,7 +360,7 @@ impl Peer {
             viewer.path_shown = Some(now);
             let mut view = PathView::of(&report);
             view.layer = viewer.layer_view(&self.session, &self.stream, now);
-            latencies.show_path(self.stream.name(), &self.id, view, now);
+            latencies.show_path(viewer.listed_under(&self.stream), &self.id, view, now);
         }
     }
 

@@ -4,11 +4,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use glassline_egress::webrtc::StreamSender;
-use glassline_hub::{Demand, Stream, TrackLayout, ViewerToken};
+use glassline_hub::{Demand, Stream, StreamName, TrackLayout, ViewerToken};
 use glassline_latency::LayerView;
 use glassline_media::{Bitrate, Kind, LayerIndex, Track, TrackLayer};
 use glassline_webrtc::Session;
 
+use super::own_stream::{OwnStream, Sources};
 use crate::transcoding::{Substitutes, TranscodingLease};
 
 /// Shortest interval between two log lines that say that one viewer is too slow, so that logging
@@ -36,8 +37,10 @@ pub(crate) struct Viewer {
     layout: TrackLayout,
     /// The transcodings that the viewer's tracks need, which run while a viewer holds them.
     transcodings: Vec<TranscodingLease>,
+    /// The tracks that the session negotiated, once the viewer has got another stream.
+    own: Option<Box<OwnStream>>,
     /// Keeps a source on demand from the offer on; `None` if the session carries no media.
-    _demand: Option<Demand>,
+    demand: Option<Demand>,
     /// Counts the peer among the stream's viewers, from the handshake on.
     token: Option<ViewerToken>,
     last_skip_logged: Option<Instant>,
@@ -72,15 +75,23 @@ impl Viewer {
         // The offer may have had no use for a track.
         transcodings.retain(|lease| sender.transcoded().any(|it| it.track == lease.track()));
         Self {
-            _demand: (!sender.is_empty()).then_some(demand),
+            demand: (!sender.is_empty()).then_some(demand),
             sender,
             layout,
             transcodings,
+            own: None,
             token: None,
             last_skip_logged: None,
             is_moved: false,
             path_shown: None,
         }
+    }
+
+    /// Returns the name under which lists have the viewer of `stream`: that of the stream for which its
+    /// session was made.
+    pub(super) fn listed_under<'a>(&'a self, stream: &'a Stream) -> &'a StreamName {
+        let own = self.own.as_ref();
+        own.map_or_else(|| stream.name(), |own| &own.name)
     }
 
     /// Starts to send media, because the session has keys now.
@@ -91,6 +102,44 @@ impl Viewer {
             .for_each(TranscodingLease::start);
         self.sender.start(session, stream, now);
         self.is_moved |= self.sender.is_moving();
+    }
+
+    /// Makes the viewer of `from` one of `to`, which [`start`](Self::start) begins. Returns false, and
+    /// changes nothing, if `to` has no unit yet, or no video that the session negotiated.
+    pub(super) fn go_over(
+        &mut self,
+        session: &Session,
+        from: &Stream,
+        to: &Arc<Stream>,
+        now: Instant,
+    ) -> bool {
+        let own = self.own.take();
+        let own = own.unwrap_or_else(|| {
+            Box::new(OwnStream::new(
+                from,
+                &self.transcodings,
+                self.sender.fixed(),
+            ))
+        });
+        let layout = to.layout();
+        let found = own.sources(session, to);
+        self.own = Some(own);
+        let Some(Sources {
+            layers,
+            fixed,
+            transcodings,
+        }) = found
+        else {
+            return false;
+        };
+        let sender = self.sender.go_over(session, from, to, &layers, &fixed, now);
+        let Some(sender) = sender.filter(|it| !it.is_reordered(&to.tracks())) else {
+            return false;
+        };
+        (self.sender, self.transcodings, self.layout) = (sender, transcodings, layout);
+        (self.demand, self.token) = (Some(to.demand()), None);
+        self.path_shown = None;
+        true
     }
 
     /// Returns whether the viewer negotiated tracks that the stream no longer has in `layout`, or gets

@@ -1,8 +1,10 @@
 //! Commands from other threads to a shard.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use glassline_egress::webrtc::{LayerRequest, TcpConnection};
+use glassline_hub::Stream;
 use glassline_ingest::whip::Arrivals;
 use glassline_latency::FrameStamps;
 use glassline_runtime::SessionId;
@@ -42,6 +44,15 @@ pub enum Command {
     Trickle(SessionId, Vec<Candidate>),
     /// Take the viewer's request for a layer of its video.
     LayerRequest(SessionId, LayerRequest),
+    /// Send the viewer another stream from now on.
+    GoOver {
+        /// The viewer's session.
+        session: SessionId,
+        /// The stream, which has a keyframe.
+        to: Arc<Stream>,
+        /// Receives whether the stream suits the session.
+        done: oneshot::Sender<bool>,
+    },
     /// Restart ICE (RFC 8445 §9).
     Restart {
         /// The session to restart.

@@ -3,6 +3,7 @@
 mod adaptive;
 mod layers;
 mod narrow;
+mod other_stream;
 mod ramp;
 mod repairs;
 mod scene;
@@ -10,7 +11,7 @@ mod tcp;
 
 use glassline_congestion::Algorithm;
 use glassline_media::{Forwarded, LayerIndex, MediaTime, Stamps, TrackLayer, UnitBuilder};
-use glassline_webrtc::Kinds;
+use glassline_webrtc::{Kinds, SenderIndex};
 
 use super::*;
 use crate::webrtc::track_sender::LegNumber;

@@ -30,6 +30,7 @@ impl Worker {
                 | Command::Evict(ref session)
                 | Command::Trickle(ref session, _)
                 | Command::LayerRequest(ref session, _)
+                | Command::GoOver { ref session, .. }
                 | Command::Restart { ref session, .. }
                 | Command::Arrivals { ref session, .. }
                 | Command::Stamps { ref session, .. } => match self.peers.by_session(session) {
@@ -74,6 +75,10 @@ impl Worker {
                 }
             }
             Command::LayerRequest(_, request) => peer.request_layer(request, now),
+            Command::GoOver { to, done, .. } => {
+                // The requester may have stopped waiting.
+                let _ = done.send(self.go_over(key, &to, now));
+            }
             Command::Restart { ours, theirs, .. } => peer.session.restart_ice(ours, theirs, now),
             Command::Stamps {
                 timestamps, reply, ..

@@ -238,7 +238,7 @@ impl Worker {
         if served == Served::Closed
             && let Some(peer) = self.release(key)
         {
-            let (session, stream) = (peer.id().clone(), Arc::clone(peer.stream()));
+            let (session, stream) = (peer.id().clone(), peer.listed_name().clone());
             if let Some(reason) = peer.ending() {
                 self.shared.registry.note_ending(&session, reason, now);
             }
@@ -249,7 +249,7 @@ impl Worker {
             // A thread that does not find the session in the registry may rely on the peer being
             // released.
             drop(peer);
-            self.forget(&session, stream.name());
+            self.forget(&session, &stream);
         }
         served
     }

@@ -7,6 +7,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use glassline_hub::Stream;
 use glassline_media::LayerIndex;
 use glassline_runtime::Key;
 use glassline_runtime::SessionId;
@@ -211,13 +212,38 @@ impl Worker {
 
     /// Makes `peer` a peer of this shard.
     pub(super) fn adopt(&mut self, peer: Box<Peer>, now: Instant) -> Key {
-        let stream = Arc::clone(peer.stream());
         let key = self.peers.insert(peer, now);
         self.subscribe_to_broker(key);
-        if self.peers.get_mut(key).is_some_and(|it| !it.is_sent_to()) {
-            // A participant or publisher of messages gets no stream.
-            return key;
+        self.read_for(key, now);
+        key
+    }
+
+    /// Sends a viewer the stream `to` from now on. Returns false if that does not suit its session.
+    pub(super) fn go_over(&mut self, key: Key, to: &Arc<Stream>, now: Instant) -> bool {
+        let Some(peer) = self.peers.get_mut(key) else {
+            return false;
+        };
+        let from = Arc::clone(peer.stream());
+        if !peer.go_over(to, now) {
+            return false;
         }
+        self.read_no_more_for(key, &from);
+        // The shard reads the stream before the viewer begins with what the hub keeps of it, so that no
+        // unit is between.
+        self.read_for(key, now);
+        if let Some(peer) = self.peers.get_mut(key) {
+            peer.start_anew(now);
+        }
+        true
+    }
+
+    /// Reads the stream of a peer, unless the peer gets none.
+    fn read_for(&mut self, key: Key, now: Instant) {
+        let Some(peer) = self.peers.get_mut(key).filter(|it| it.is_sent_to()) else {
+            // A participant or publisher of messages gets no stream.
+            return;
+        };
+        let stream = Arc::clone(peer.stream());
         let index = self
             .streams
             .iter()
@@ -245,17 +271,22 @@ impl Worker {
                 self.choose_layers(index, now);
             }
         }
-        key
     }
 
     /// Removes a peer from all tables of this shard.
     pub(super) fn release(&mut self, key: Key) -> Option<Box<Peer>> {
         let peer = self.peers.remove(key)?;
         self.unsubscribe_from_broker(key, &peer);
+        self.read_no_more_for(key, peer.stream());
+        Some(peer)
+    }
+
+    /// Reads `stream` no more for a peer, and not at all if that was the last one.
+    fn read_no_more_for(&mut self, key: Key, stream: &Arc<Stream>) {
         if let Some(index) = self
             .streams
             .iter()
-            .position(|subscription| Arc::ptr_eq(subscription.stream(), peer.stream()))
+            .position(|subscription| Arc::ptr_eq(subscription.stream(), stream))
         {
             self.streams[index].viewers.retain(|other| *other != key);
             if self.streams[index].viewers.is_empty() {
@@ -267,7 +298,6 @@ impl Worker {
                 self.trim_layers(index, Instant::now());
             }
         }
-        Some(peer)
     }
 }
 

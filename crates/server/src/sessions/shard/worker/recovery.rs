@@ -64,7 +64,7 @@ impl Worker {
             return;
         };
         self.close_connections(&peer);
-        let (session, stream) = (peer.id().clone(), peer.stream().name().clone());
+        let (session, stream) = (peer.id().clone(), peer.listed_name().clone());
         // A peer that is half changed may panic again while it is dropped.
         let _ = catch(|| drop(peer));
         self.forget(&session, &stream);
