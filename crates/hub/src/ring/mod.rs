@@ -24,7 +24,8 @@ pub struct LayerFigures {
     pub bitrate: Bitrate,
     /// Payload bitrates with fewer temporal layers over the same time.
     pub temporal_rates: TemporalRates,
-    /// Time between the latest two keyframes of the present source; `None` before its second one.
+    /// Time between the latest two keyframes of the present source by its own clock, however they
+    /// arrive; `None` before its second one.
     pub keyframe_interval: Option<Duration>,
     /// Time since the latest keyframe of the present source was published; `None` before its first
     /// one.
@@ -40,8 +41,9 @@ pub(crate) struct Ring {
     next_packet: u64,
     /// Number of the latest unit at which a decoder can start.
     keyframe: Option<u64>,
-    /// When the latest keyframe of the present source was published.
+    /// When the latest keyframe of the present source was published, and its time.
     keyframe_published: Option<Instant>,
+    keyframe_time: Option<MediaTime>,
     keyframe_interval: Option<Duration>,
     keyframe_meter: KeyframeMeter,
     /// Decode time of the latest coded frame.
@@ -57,9 +59,9 @@ impl Ring {
         self.next_packet += unit.packet_count() as u64;
         if unit.keyframe && unit.first {
             self.keyframe = Some(unit.index);
-            let published = unit.stamps.published;
-            let before = self.keyframe_published.replace(published);
-            self.keyframe_interval = before.map(|at| published.saturating_duration_since(at));
+            self.keyframe_published = Some(unit.stamps.published);
+            let before = self.keyframe_time.replace(unit.time);
+            self.keyframe_interval = before.map(|it| unit.time.saturating_since(it));
         }
         self.keep_decode_order(&mut unit);
         self.keyframe_meter.note(&unit);
@@ -90,6 +92,7 @@ impl Ring {
     /// Notes that another source begins, whose keyframes are not compared with those before.
     pub(crate) fn begin_source(&mut self) {
         self.keyframe_published = None;
+        self.keyframe_time = None;
         self.keyframe_interval = None;
         self.keyframe_meter = KeyframeMeter::default();
     }

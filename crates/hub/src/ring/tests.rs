@@ -44,6 +44,19 @@ fn temporal_layers_are_measured_apart() {
 }
 
 #[test]
+fn the_distance_of_keyframes_is_that_of_their_times_however_they_arrive() {
+    let start = Instant::now();
+    let mut ring = Ring::default();
+    for second in 0..4 {
+        let mut keyframe = unit(1, true, start);
+        keyframe.time = MediaTime::from_nanos(2_000_000_000 * second);
+        ring.push(keyframe, &Limits::default());
+    }
+    let interval = ring.figures(start).keyframe_interval;
+    assert_eq!(interval, Some(Duration::from_secs(2)));
+}
+
+#[test]
 fn figures_are_those_of_the_last_two_seconds_and_of_the_present_source() {
     let start = Instant::now();
     let at = |ms: u64| start + Duration::from_millis(ms);
@@ -51,8 +64,9 @@ fn figures_are_those_of_the_last_two_seconds_and_of_the_present_source() {
     assert_eq!(ring.figures(start), LayerFigures::default());
     for frame in 0..=200 {
         // Two packets of 100 bytes every 20 ms, and a keyframe every second.
-        let keyframe = frame % 50 == 0;
-        ring.push(unit(2, keyframe, at(20 * frame)), &Limits::default());
+        let mut unit = unit(2, frame % 50 == 0, at(20 * frame));
+        unit.time = MediaTime::from_nanos(20_000_000 * frame.cast_signed());
+        ring.push(unit, &Limits::default());
     }
     let figures = ring.figures(at(4100));
     assert!((figures.frame_rate - 50.0).abs() < 1e-9, "{figures:?}");
