@@ -395,7 +395,8 @@ impl Fragmenter {
             && unit.keyframe
             && track.run.ticks * 2 >= most;
         let next = u64::from(track.guessed_duration_of(unit));
-        let is_full = ticks + next > track.run.first_ticks + most;
+        let is_enough = track.run.ticks >= ticks_of(self.rule.shortest, rate);
+        let is_full = is_enough && ticks + next > track.run.first_ticks + most;
         if begins_segment || track.run.ticks > 0 && (is_aligned || is_full) {
             self.cut();
         }

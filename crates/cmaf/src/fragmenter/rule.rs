@@ -14,6 +14,9 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub struct CutRule {
     /// Longest fragment. Only a sample that lasts longer by itself makes a longer one.
     pub fragment: Duration,
+    /// Shortest fragment that is cut as soon as the next sample seems too long for it. A shorter one waits
+    /// for the true duration of that sample.
+    pub shortest: Duration,
     /// Shortest segment: the next one begins at the first sync sample of the ruling track behind this
     /// time. With [`Duration::MAX`], segments begin only where they are asked for.
     pub segment: Duration,
@@ -34,11 +37,15 @@ pub struct CutRule {
 }
 
 impl CutRule {
-    /// Returns the rule of playlists: parts never longer than `part`, and segments of at least
-    /// `segment`.
+    /// Returns the rule of playlists: parts never longer than `part`, nor shorter than 85 % of it where
+    /// the samples allow that (draft-pantos-hls-rfc8216bis §4.4.4.9), and segments of at least `segment`.
     pub const fn parts(part: Duration, segment: Duration) -> Self {
         Self {
             fragment: part,
+            shortest: part
+                .saturating_mul(17)
+                .checked_div(20)
+                .expect("not by zero"),
             segment,
             aligns_to_keyframes: false,
             states_wall_clock: false,
@@ -54,6 +61,7 @@ impl CutRule {
     pub const fn recording(fragment: Duration, file: Duration) -> Self {
         Self {
             fragment,
+            shortest: Duration::ZERO,
             segment: file,
             aligns_to_keyframes: true,
             states_wall_clock: true,

@@ -10,7 +10,9 @@
 //! the next part by its index then.
 //!
 //! A frame that stands for longer than a part may last, because the source paused, is a segment by itself,
-//! which only clients that load whole segments see: no part breaks the promise of `PART-TARGET`.
+//! which only clients that load whole segments see: no part breaks the promise of `PART-TARGET`. A part that
+//! is too short for it ends its segment, as the last part of a segment may be of any length. So frames of any
+//! distance keep the promise, also behind a change.
 //!
 //! Names of parts have a number of their own that runs through all segments. So the hinted part is the next
 //! one in any case, whether it continues the segment or begins another one.
@@ -72,6 +74,12 @@ impl Terms {
     /// Returns the longest duration of a segment.
     pub fn longest(&self) -> Duration {
         self.target() + ROUNDING
+    }
+
+    /// Returns the shortest duration of a part that is neither independent nor the last of its segment
+    /// (§4.4.4.9).
+    pub fn shortest_part(&self) -> Duration {
+        self.part_target.mul_f64(0.85)
     }
 
     fn window(&self) -> Duration {
@@ -200,6 +208,10 @@ impl MediaPlaylist {
     /// behind the last part. `group` is the usual distance of keyframes.
     pub fn ends_at_keyframe(&self, pending: Duration, group: Duration) -> bool {
         let Some(open) = &self.open else { return true };
+        if open.parts.last().is_some_and(|it| self.is_too_short(it)) {
+            // A segment begins in any case, and with a keyframe decoders can begin, too.
+            return true;
+        }
         let elapsed = open.duration + pending;
         // Every frame of audio is a keyframe, and the next one is soon enough.
         let nearly = NEARLY.min(group / 2);
@@ -250,16 +262,17 @@ impl MediaPlaylist {
             self.next_part += 1;
             self.hint_folder = Arc::clone(&self.folder);
         }
-        let open = self.open.as_mut().expect("a segment is open");
-        open.push(Part {
+        let part = Part {
             number,
             folder,
             duration: part.duration,
             bytes: part.bytes,
             independent: part.independent,
-        });
+        };
+        self.cut = is_long || self.is_too_short(&part);
+        let open = self.open.as_mut().expect("a segment is open");
+        open.push(part);
         open.undivided = is_long;
-        self.cut = is_long;
         Pushed {
             segment: open.number,
             part: number,
@@ -325,6 +338,11 @@ impl MediaPlaylist {
             self.drop_first();
         }
         can
+    }
+
+    /// Returns whether a part may only be the last of its segment.
+    fn is_too_short(&self, part: &Part) -> bool {
+        !part.independent && part.duration < self.terms.shortest_part()
     }
 
     fn has_segments(&self) -> bool {

@@ -13,6 +13,8 @@ use crate::reader::{Playlist, Surroundings, read};
 enum Deed {
     /// Groups of pictures of this many frames.
     Play { groups: u8, frames: u8 },
+    /// Frames this many ms apart from now on.
+    Rate(u16),
     /// Nothing for this many ms, after which the same timestamps go on.
     Pause(u16),
     /// One frame that stands for this many ms.
@@ -27,6 +29,7 @@ impl fmt::Debug for Deed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Play { groups, frames } => write!(f, "{groups} groups of {frames} frames"),
+            Self::Rate(ms) => write!(f, "frames of {ms} ms"),
             Self::Pause(ms) => write!(f, "pause {ms} ms"),
             Self::Hold(ms) => write!(f, "hold {ms} ms"),
             Self::Change => f.write_str("change"),
@@ -38,6 +41,7 @@ impl fmt::Debug for Deed {
 fn deed() -> impl Strategy<Value = Deed> {
     prop_oneof![
         6 => (1_u8..4, 5_u8..80).prop_map(|(groups, frames)| Deed::Play { groups, frames }),
+        2 => (7_u16..201).prop_map(Deed::Rate),
         2 => (2_000_u16..9_000).prop_map(Deed::Pause),
         2 => (201_u16..2_000).prop_map(Deed::Hold),
         1 => Just(Deed::Change),
@@ -45,13 +49,15 @@ fn deed() -> impl Strategy<Value = Deed> {
     ]
 }
 
-/// A publisher of 25 frames a second, whose parts are cut as a writer cuts them: at five frames, where a
-/// segment ends, and where the source pauses.
+/// A publisher of 25 frames a second at first, whose parts are cut as a writer cuts them: before the frame
+/// that is too much, where a segment ends, and where the source pauses.
 struct Writer {
     playlist: MediaPlaylist,
     now: Duration,
-    /// Frames of the part that is made, and whether one of them is a keyframe.
-    pending: u64,
+    /// Distance of frames.
+    frame: Duration,
+    /// Media of the part that is made, and whether it has a keyframe.
+    pending: Duration,
     has_keyframe: bool,
     begins: bool,
     group: Duration,
@@ -63,15 +69,13 @@ struct Writer {
     findings: Findings,
 }
 
-const FRAME: Duration = Duration::from_millis(40);
-const FRAMES: u64 = 5;
-
 impl Writer {
     fn new() -> Self {
         Self {
             playlist: playlist(),
             now: Duration::from_secs(1_000),
-            pending: 0,
+            frame: ms(40),
+            pending: Duration::ZERO,
             has_keyframe: false,
             begins: true,
             group: Duration::ZERO,
@@ -131,10 +135,10 @@ impl Writer {
     }
 
     fn push_part(&mut self) {
-        if self.pending == 0 {
+        if self.pending.is_zero() {
             return;
         }
-        let duration = FRAME * u32::try_from(self.pending).expect("few");
+        let duration = self.pending;
         let begins_segment = self.begins || self.playlist.is_full_for(duration);
         self.playlist.push(NewPart {
             duration,
@@ -143,22 +147,25 @@ impl Writer {
             begins_segment,
             date: self.now - duration,
         });
-        (self.pending, self.has_keyframe, self.begins) = (0, false, false);
+        (self.pending, self.has_keyframe, self.begins) = (Duration::ZERO, false, false);
         self.look();
     }
 
     fn push_frame(&mut self, keyframe: bool) {
-        if keyframe {
-            let pending = FRAME * u32::try_from(self.pending).expect("few");
-            if self.playlist.ends_at_keyframe(pending, self.group) {
-                self.push_part();
-                self.begins = true;
-            }
+        if keyframe && self.playlist.ends_at_keyframe(self.pending, self.group) {
+            self.push_part();
+            self.begins = true;
         }
-        self.pending += 1;
+        self.push_full_part();
+        self.pending += self.frame;
         self.has_keyframe |= keyframe;
-        self.now += FRAME;
-        if self.pending == FRAMES {
+        self.now += self.frame;
+        self.push_full_part();
+    }
+
+    /// Ends the part if it has no room for another frame.
+    fn push_full_part(&mut self) {
+        if self.pending + self.frame > self.playlist.terms().part_target {
             self.push_part();
         }
     }
@@ -196,9 +203,10 @@ impl Writer {
                 for _ in 0..groups {
                     self.push_frame(true);
                     (1..frames).for_each(|_| self.push_frame(false));
-                    self.group = FRAME * u32::from(frames);
+                    self.group = self.frame * u32::from(frames);
                 }
             }
+            Deed::Rate(ms) => self.frame = Duration::from_millis(ms.into()),
             Deed::Pause(ms) => self.pause(Duration::from_millis(ms.into())),
             Deed::Hold(ms) => self.hold(Duration::from_millis(ms.into())),
             // The judge counts two discontinuities in one place once.

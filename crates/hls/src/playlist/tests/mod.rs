@@ -111,6 +111,31 @@ fn a_frame_that_stands_for_longer_than_a_part_is_a_segment_without_parts() {
 }
 
 #[test]
+fn a_part_that_is_too_short_is_the_last_of_its_segment() {
+    let mut playlist = playlist();
+    playlist.push(part(true, 0));
+    let short = |date| NewPart {
+        duration: ms(169),
+        ..part(false, date)
+    };
+    assert_eq!(playlist.push(short(200)).segment, 10);
+    // A keyframe begins the segment that begins in any case.
+    assert!(playlist.ends_at_keyframe(ms(40), ms(4_000)));
+    assert_eq!(playlist.push(short(369)).segment, 11);
+    let whole = NewPart {
+        duration: ms(170),
+        ..part(false, 538)
+    };
+    assert_eq!(playlist.push(whole).segment, 12);
+    let keyframe = NewPart {
+        independent: true,
+        ..short(708)
+    };
+    assert_eq!(playlist.push(keyframe).segment, 12);
+    assert_eq!(playlist.push(part(false, 877)).segment, 12);
+}
+
+#[test]
 fn a_request_without_directives_waits_for_a_whole_segment() {
     let mut playlist = playlist();
     let plain = Directives::default();
