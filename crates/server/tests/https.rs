@@ -31,7 +31,7 @@ pub(crate) fn files(certificate: PathBuf, key: PathBuf) -> Tls {
 }
 
 /// Has the server listen for HTTPS everywhere, with the certificate of the tests.
-fn secured(config: &mut Config) {
+pub(crate) fn secured(config: &mut Config) {
     config.tls = Some(files(data("localhost.pem"), data("localhost.key.pem")));
     config.https.address = HttpsAddress::At((Ipv4Addr::LOCALHOST, 0).into());
     config.admin.https = Some((Ipv4Addr::LOCALHOST, 0).into());

@@ -30,6 +30,7 @@ mod exclusions;
 mod failures;
 mod handshake;
 mod hijack;
+mod hls_http2;
 mod hooks;
 mod https;
 mod ice_tcp;

@@ -115,7 +115,7 @@ pub(super) const ROOMS: &[(&str, &[Row])] = &[
         ("quic", &["cluster", "config", "failures", "messages", "metrics", "service", "settings"]),
         ("rtsp", &["cluster", "config", "failures", "metrics", "playback", "service", "settings"]),
         ("http", &["app", "cluster", "config", "events", "failures", "hooks", "http/server", "messages", "metrics", "onvif", "playback", "quic", "recordings", "rtsp", "service", "sessions", "settings", "snapshots", "stored", "talk", "telemetry", "transcoding"]),
-        ("hls", &["app", "config", "http", "metrics", "playback", "service", "sessions", "settings"]),
+        ("hls", &["app", "config", "http", "http/server", "metrics", "playback", "service", "sessions", "settings"]),
         ("reload", &["addresses", "app", "config", "events", "hooks", "settings", "transcoding"]),
         ("sweep", &["app", "sessions"]),
         ("server", &["addresses", "app", "cluster", "config", "events", "failures", "hls", "hooks", "http", "http/server", "messages", "metrics", "onvif", "playback", "quic", "recordings", "reload", "rtsp", "service", "sessions", "settings", "stored", "sweep", "talk", "telemetry", "transcoding"]),

@@ -8,7 +8,7 @@ use axum::extract::{ConnectInfo, RawQuery, State};
 use axum::http::{HeaderMap, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use glassline_hls::{Directives, DirectivesError};
-use glassline_runtime::{SourcePrefix, await_tracks, may_come};
+use glassline_runtime::{await_tracks, may_come};
 
 use super::answers::{self, Keep};
 use super::audience::ViewerKey;
@@ -20,11 +20,14 @@ use crate::app::App;
 use crate::http::Unpassed;
 use crate::http::extract::Path;
 use crate::http::problem::Problem;
+use crate::http::server::Waiter;
 use crate::sessions::ConnectionAddresses;
 
 /// Longest time for which a request waits for the first parts of a stream: a keyframe may be ten seconds
 /// away.
 const PATIENCE: Duration = Duration::from_secs(12);
+
+const CROWDED: &str = "as many requests as may wait for parts of streams do so already, in all or of this address: raise limits.viewers, or put a cache in front";
 
 /// Keys of a query by which clients show their right, and which go on to the playlists.
 pub(super) const CREDENTIALS: [&str; 2] = ["token", "jwt"];
@@ -33,16 +36,17 @@ pub(super) const CREDENTIALS: [&str; 2] = ["token", "jwt"];
 pub(super) async fn index(
     State(app): State<App>,
     ConnectInfo(connection): ConnectInfo<ConnectionAddresses>,
+    waiter: Waiter,
     Path(name): Path<String>,
     RawQuery(query): RawQuery,
 ) -> Result<Response, Problem> {
     let hls = service(&app);
     let waiting = begun(&app, connection, &name);
-    let broadcast = hls.waiting(connection, waiting).await??;
+    let broadcast = hls.waiting(&waiter, waiting).await??;
     let pass = hls.key.issue(&name, Opens::Playlists, hls.unix());
     let query = kept_pairs(query.as_deref().unwrap_or_default(), &CREDENTIALS);
     let playlist = broadcast.multivariant(PATIENCE, &pass, &query);
-    let playlist = hls.waiting(connection, playlist).await?;
+    let playlist = hls.waiting(&waiter, playlist).await?;
     playlist.map(answers::index).ok_or_else(|| no_media(&name))
 }
 
@@ -50,6 +54,7 @@ pub(super) async fn index(
 pub(super) async fn playlist(
     State(app): State<App>,
     ConnectInfo(connection): ConnectInfo<ConnectionAddresses>,
+    waiter: Waiter,
     Path((name, pass, playlist)): Path<(String, String, String)>,
     RawQuery(query): RawQuery,
     uri: Uri,
@@ -78,7 +83,7 @@ pub(super) async fn playlist(
         let rendition = broadcast.awaited(rendition, PATIENCE).await;
         Ok::<_, Problem>((broadcast, rendition))
     };
-    let (broadcast, rendition) = hls.waiting(connection, waiting).await??;
+    let (broadcast, rendition) = hls.waiting(&waiter, waiting).await??;
     note_viewer(&broadcast, connection, &headers);
     let Some(rendition) = rendition else {
         return Ok(nothing(&format!(
@@ -87,7 +92,7 @@ pub(super) async fn playlist(
     };
     let reports = || broadcast.reports(&rendition);
     let waiting = rendition.playlist(&directives, reports);
-    let found = hls.waiting(connection, waiting).await?;
+    let found = hls.waiting(&waiter, waiting).await?;
     broadcast.note_use(Instant::now());
     let target = u32::try_from(rendition.target().as_secs()).unwrap_or(1);
     let kept = if directives.segment.is_some() {
@@ -108,6 +113,7 @@ pub(super) async fn playlist(
 pub(super) async fn file(
     State(app): State<App>,
     ConnectInfo(connection): ConnectInfo<ConnectionAddresses>,
+    waiter: Waiter,
     Path((name, pass, rendition, file)): Path<(String, String, String, String)>,
     uri: Uri,
     headers: HeaderMap,
@@ -127,7 +133,7 @@ pub(super) async fn file(
     let (Some(rendition), Some(asked)) = (rendition, FileName::parse(&file)) else {
         return Ok(nothing(&format!("'{name}' has no file of this name now")));
     };
-    match hls.waiting(connection, rendition.file(asked)).await? {
+    match hls.waiting(&waiter, rendition.file(asked)).await? {
         Ok(pieces) => {
             let bytes: usize = pieces.iter().map(bytes::Bytes::len).sum();
             hls.counters.files.add(1);
@@ -191,10 +197,11 @@ fn note_viewer(broadcast: &Broadcast, connection: ConnectionAddresses, headers: 
 }
 
 impl Hls {
-    /// Returns the result of `work`, which takes a place among the requests that wait.
+    /// Returns the result of `work`, which takes a place among the requests that wait: of its connection, of
+    /// its address, and of all.
     pub(super) async fn waiting<T>(
         &self,
-        connection: ConnectionAddresses,
+        waiter: &Waiter,
         work: impl Future<Output = T>,
     ) -> Result<T, Problem> {
         use futures_util::FutureExt as _;
@@ -202,18 +209,18 @@ impl Hls {
         if let Some(done) = work.as_mut().now_or_never() {
             return Ok(done);
         }
-        let place = self.waits.admit(&SourcePrefix::from(connection.peer.ip()));
-        let Some(place) = place else {
+        let turned_away = |detail: &str| {
             self.counters.turned_away.add(1);
-            return Err(crowded());
+            Problem::try_later("Too many requests wait", detail)
         };
+        let of_connection = waiter.connection_place();
+        let _of_connection = of_connection.map_err(|error| turned_away(&error.to_string()))?;
+        let place = self.waits.admit(&waiter.source());
+        let place = place.ok_or_else(|| turned_away(CROWDED))?;
         tokio::select! {
             biased;
             done = work => Ok(done),
-            () = place.displaced() => {
-                self.counters.turned_away.add(1);
-                Err(crowded())
-            }
+            () = place.displaced() => Err(turned_away(CROWDED)),
         }
     }
 
@@ -238,13 +245,6 @@ impl Hls {
         };
         answers::kept_shortly(problem.into_response())
     }
-}
-
-fn crowded() -> Problem {
-    Problem::try_later(
-        "Too many requests wait",
-        "as many requests as may wait for parts of streams do so already, in all or of this address: raise limits.viewers, or put a cache in front",
-    )
 }
 
 pub(super) fn nothing(detail: &str) -> Response {

@@ -24,6 +24,7 @@ use crate::http::Unpassed;
 use crate::http::extract::{Path, Query};
 use crate::http::playback::{self, not_recorded, playback, wanted_part};
 use crate::http::problem::Problem;
+use crate::http::server::Waiter;
 use crate::playback::{NoFootage, Playback, SegmentCutter, Subject, Wanted};
 use crate::sessions::ConnectionAddresses;
 
@@ -51,7 +52,7 @@ struct Passed<'a> {
 /// Answers `GET /{stream}/hls/dvr.m3u8`: the Multivariant Playlist of the last hours, with a pass.
 pub(in super::super) async fn last_hours_index(
     State(app): State<App>,
-    ConnectInfo(connection): ConnectInfo<ConnectionAddresses>,
+    waiter: Waiter,
     Path(name): Path<String>,
     RawQuery(query): RawQuery,
 ) -> Result<Response, Problem> {
@@ -63,7 +64,7 @@ pub(in super::super) async fn last_hours_index(
     let order = hls.order(of);
     let (wanted, uri) = (order.wanted(), format!("{pass}/dvr.m3u8{query}"));
     let index = hours.index(playback(&app)?, order, uri);
-    let index = hls.waiting(connection, index).await?;
+    let index = hls.waiting(&waiter, index).await?;
     index
         .map(answers::index)
         .map_err(|error| told(error, &name, &wanted))
@@ -73,6 +74,7 @@ pub(in super::super) async fn last_hours_index(
 pub(in super::super) async fn last_hours(
     State(app): State<App>,
     ConnectInfo(connection): ConnectInfo<ConnectionAddresses>,
+    waiter: Waiter,
     Path((name, pass)): Path<(String, String)>,
     RawQuery(query): RawQuery,
     uri: Uri,
@@ -98,7 +100,7 @@ pub(in super::super) async fn last_hours(
     let order = hls.order(of);
     let wanted = order.wanted();
     let text = hours.text(playback(&app)?, order, form);
-    let text = hls.waiting(connection, text).await?;
+    let text = hls.waiting(&waiter, text).await?;
     let text = text.map_err(|error| told(error, &name, &wanted))?;
     hls.counters.playlists.add(1);
     let text = PlaylistText::tagged_by_content(text);
@@ -108,7 +110,7 @@ pub(in super::super) async fn last_hours(
 /// Answers `GET /{stream}/hls/vod.m3u8`: the Multivariant Playlist of a span, with a pass.
 pub(in super::super) async fn span_index(
     State(app): State<App>,
-    ConnectInfo(connection): ConnectInfo<ConnectionAddresses>,
+    waiter: Waiter,
     Path(name): Path<String>,
     Query(span): Query<SpanQuery>,
     RawQuery(query): RawQuery,
@@ -116,7 +118,7 @@ pub(in super::super) async fn span_index(
     let hls = service(&app);
     let (of, wanted) = (subject(&app, &name)?, span.wanted()?);
     let listed = listed(playback(&app)?, of, &wanted);
-    let listed = hls.waiting(connection, listed).await?;
+    let listed = hls.waiting(&waiter, listed).await?;
     let (cutter, playlist) = listed.map_err(|error| told(error, &name, &wanted))?;
     let pass = hls.key.issue(&name, Opens::Past, hls.unix());
     let keys = [&SPAN[..], &CREDENTIALS].concat();
@@ -132,9 +134,9 @@ pub(in super::super) async fn span_index(
 pub(in super::super) async fn span(
     State(app): State<App>,
     ConnectInfo(connection): ConnectInfo<ConnectionAddresses>,
+    waiter: Waiter,
     Path((name, pass)): Path<(String, String)>,
     Query(span): Query<SpanQuery>,
-    RawQuery(query): RawQuery,
     uri: Uri,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
@@ -148,9 +150,9 @@ pub(in super::super) async fn span(
     let keep = passed.checked(&app, &name, SPAN_KEPT_S).await?;
     let (of, wanted) = (subject(&app, &name)?, span.wanted()?);
     let listed = listed(playback(&app)?, of, &wanted);
-    let listed = hls.waiting(connection, listed).await?;
+    let listed = hls.waiting(&waiter, listed).await?;
     let (_, playlist) = listed.map_err(|error| told(error, &name, &wanted))?;
-    let shown = kept_pairs(&query.unwrap_or_default(), &CREDENTIALS);
+    let shown = kept_pairs(uri.query().unwrap_or_default(), &CREDENTIALS);
     let text = playlist.text(RecordedForm {
         is_over: true,
         skip: false,
@@ -165,6 +167,7 @@ pub(in super::super) async fn span(
 pub(in super::super) async fn file(
     State(app): State<App>,
     ConnectInfo(connection): ConnectInfo<ConnectionAddresses>,
+    waiter: Waiter,
     Path((name, pass, file)): Path<(String, String, String)>,
     uri: Uri,
     headers: HeaderMap,
@@ -188,7 +191,7 @@ pub(in super::super) async fn file(
             PastFile::Segment(place) => playback.segment(of, place).await,
         }
     };
-    let found = match hls.waiting(connection, finding).await? {
+    let found = match hls.waiting(&waiter, finding).await? {
         Err(NoFootage::Nothing) => {
             return Ok(nothing("the recording that the file was a part of is gone"));
         }

@@ -34,7 +34,7 @@ pub(crate) use accept::{Listener, Options, serve};
 pub(crate) use connection_table::ConnectionTable as Places;
 pub(crate) use counters::{Counters, ListenerCounters};
 pub(crate) use ending::Drain;
-pub(in crate::http) use waits::{WaitRefusal, Waiter};
+pub(crate) use waits::{WaitRefusal, Waiter};
 
 /// How a request arrived here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,12 +4,14 @@ use std::convert::Infallible;
 use std::future::Future;
 use std::net::{IpAddr, Ipv4Addr};
 use std::pin::pin;
+use std::sync::Arc;
 
 use axum::Extension;
 use axum::extract::{ConnectInfo, FromRequestParts};
 use axum::http::request::Parts;
 use futures_util::FutureExt as _;
 use glassline_runtime::{FairPlaces, SourcePrefix};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::sessions::ConnectionAddresses;
 
@@ -23,17 +25,35 @@ const PART: usize = 4;
 #[derive(Clone, Debug)]
 pub(super) struct Waits(FairPlaces<SourcePrefix>);
 
+/// The requests of one HTTP/2 connection that wait, three quarters of all that it may have at the same time:
+/// what is answered at once has room beside them.
+#[derive(Clone, Debug)]
+pub(super) struct ConnectionWaits(Arc<Semaphore>);
+
+/// A place among the requests of a connection that wait, given back when dropped. Connections of HTTP/1.1 have
+/// one request, and need none.
+#[derive(Debug)]
+pub(crate) struct ConnectionPlace(
+    #[expect(dead_code, reason = "held")] Option<OwnedSemaphorePermit>,
+);
+
 /// A client whose request may have to wait.
 #[derive(Debug)]
-pub(in crate::http) struct Waiter {
+pub(crate) struct Waiter {
     /// Absent where no listener of ours has the request.
     waits: Option<Waits>,
+    connection: Option<ConnectionWaits>,
     source: SourcePrefix,
 }
 
 /// Too many requests wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub(in crate::http) enum WaitRefusal {
+pub(crate) enum WaitRefusal {
+    /// The connection has its share of requests that wait.
+    #[error(
+        "as many requests of this connection as may wait do so already: ask again when one of them is answered, or open another connection"
+    )]
+    ConnectionCrowded,
     /// The address has its share of requests that wait, or all others have as many as it has.
     #[error(
         "as many requests of this address as may wait do so already: ask again when one of them is answered"
@@ -59,10 +79,30 @@ impl Waits {
     }
 }
 
+impl ConnectionWaits {
+    /// Creates the waits of a connection that may have `requests_max` requests at the same time.
+    pub(super) fn of(requests_max: u32) -> Self {
+        Self(Arc::new(Semaphore::new(requests_max as usize / 4 * 3)))
+    }
+}
+
 impl Waiter {
     /// Returns the network that the client belongs to.
-    pub(in crate::http) const fn source(&self) -> SourcePrefix {
+    pub(crate) const fn source(&self) -> SourcePrefix {
         self.source
+    }
+
+    /// Returns a place among the requests of the connection that wait.
+    ///
+    /// # Errors
+    /// Returns [`WaitRefusal::ConnectionCrowded`] if there is none.
+    pub(crate) fn connection_place(&self) -> Result<ConnectionPlace, WaitRefusal> {
+        let Some(ConnectionWaits(places)) = &self.connection else {
+            return Ok(ConnectionPlace(None));
+        };
+        let place = Arc::clone(places).try_acquire_owned();
+        let place = place.map_err(|_| WaitRefusal::ConnectionCrowded)?;
+        Ok(ConnectionPlace(Some(place)))
     }
 
     /// Returns the result of `work`, which takes a place among the requests that wait unless it is done
@@ -78,6 +118,7 @@ impl Waiter {
         if let Some(done) = work.as_mut().now_or_never() {
             return Ok(done);
         }
+        let _connection_place = self.connection_place()?;
         let Some(waits) = &self.waits else {
             return Ok(work.await);
         };
@@ -101,6 +142,7 @@ impl<S: Sync> FromRequestParts<S> for Waiter {
         let client = connection.map_or(unknown, |ConnectInfo(it)| it.peer.ip());
         Ok(Self {
             waits: extensions.get::<Waits>().cloned(),
+            connection: extensions.get::<ConnectionWaits>().cloned(),
             source: SourcePrefix::from(client),
         })
     }
@@ -121,6 +163,7 @@ mod tests {
         let address: IpAddr = address.parse().expect("an address");
         Waiter {
             waits: Some(waits.clone()),
+            connection: None,
             source: SourcePrefix::from(address),
         }
     }
@@ -143,6 +186,32 @@ mod tests {
         held.pop();
         let mut third = Box::pin(waiter.during(pending::<()>()));
         assert_eq!((&mut third).now_or_never(), None, "one has hung up");
+    }
+
+    #[tokio::test]
+    async fn requests_of_a_connection_that_wait_leave_room_for_others() {
+        let waits = Waits::of(400, 400);
+        let of_connection = Waiter {
+            connection: Some(ConnectionWaits::of(8)),
+            ..waiter(&waits, "192.0.2.1")
+        };
+        let mut held: Vec<_> = (0..6)
+            .map(|_| Box::pin(of_connection.during(pending::<()>())))
+            .collect();
+        for waiting in &mut held {
+            assert_eq!(waiting.now_or_never(), None);
+        }
+        assert_eq!(
+            of_connection.during(pending::<()>()).await,
+            Err(WaitRefusal::ConnectionCrowded)
+        );
+        assert_eq!(of_connection.during(ready(7)).await, Ok(7));
+        let other = waiter(&waits, "192.0.2.1");
+        let mut waiting = Box::pin(other.during(pending::<()>()));
+        assert_eq!((&mut waiting).now_or_never(), None, "another connection");
+        held.pop();
+        let mut again = Box::pin(of_connection.during(pending::<()>()));
+        assert_eq!((&mut again).now_or_never(), None, "one was given up");
     }
 
     #[tokio::test]

@@ -20,7 +20,7 @@ use super::super::observed_stream::ObservedStream;
 use super::{BUFFER_BYTES_MAX, HEADER_BYTES_MAX, Requests, poll_deadline};
 
 /// Most requests of one connection at the same time. A page asks for some twenty files at once.
-const STREAMS_MAX: u32 = 64;
+pub(super) const STREAMS_MAX: u32 = 64;
 
 /// Bytes of a request's body, and of all bodies of a connection, that a client may send before a
 /// handler reads them. A body has at most 256 KiB.

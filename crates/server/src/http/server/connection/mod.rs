@@ -27,6 +27,7 @@ use super::Scheme;
 use super::activity::{Activity, Closed, Deadlines, RequestId, WaitsFor};
 use super::ending::{Ending, drains};
 use super::observed_stream::ObservedStream;
+use super::waits::ConnectionWaits;
 use crate::sessions::ConnectionAddresses;
 
 /// Largest header of a request, in bytes: browsers add the cookies of everything else on the host.
@@ -92,6 +93,10 @@ where
         addresses: reached.addresses,
         scheme: reached.scheme,
         activity: Arc::clone(&activity),
+        waits: match reached.version {
+            Version::Http1 => None,
+            Version::Http2 => Some(ConnectionWaits::of(http2::STREAMS_MAX)),
+        },
     };
     let stream = ObservedStream::new(stream, Arc::clone(&activity));
     if reached.version == Version::Http2 {
@@ -218,6 +223,8 @@ struct Requests {
     addresses: ConnectionAddresses,
     scheme: Scheme,
     activity: Arc<Activity>,
+    /// Absent on a connection with one request at a time.
+    waits: Option<ConnectionWaits>,
 }
 
 impl Service<Request<Incoming>> for Requests {
@@ -232,6 +239,9 @@ impl Service<Request<Incoming>> for Requests {
         let extensions = request.extensions_mut();
         extensions.insert(ConnectInfo(self.addresses));
         extensions.insert(self.scheme);
+        if let Some(waits) = &self.waits {
+            extensions.insert(waits.clone());
+        }
         let answered = self.router.call(request);
         Box::pin(async move {
             let response: Response = answered.await?;
