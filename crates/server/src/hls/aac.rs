@@ -2,7 +2,7 @@
 //! the first request for its playlist on.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use glassline_media::{
     Bitrate, Codec, LayerIndex, MediaTime, MediaUnit, Stamps, Track, TrackIndex, UnitBuilder,
@@ -42,8 +42,9 @@ pub(super) struct AacMaker {
 }
 
 impl AacMaker {
-    /// Frames a second.
-    pub(super) const FRAME_RATE: f64 = RATE as f64 / AAC_FRAME_SAMPLES as f64;
+    /// Duration of a frame.
+    pub(super) const FRAME: Duration =
+        Duration::from_nanos(AAC_FRAME_SAMPLES as u64 * 1_000_000_000 / RATE as u64);
 
     /// Returns whether AAC is made of `track`.
     pub(super) fn takes(track: &Track) -> bool {
@@ -134,8 +135,6 @@ fn moved(source: &MediaUnit, time: MediaTime) -> Stamps {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     /// 20 ms of silence in G.711 µ-law.

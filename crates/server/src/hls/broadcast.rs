@@ -139,8 +139,9 @@ impl Broadcast {
         tokio::time::timeout(patience, waiting).await.ok()?
     }
 
-    /// Waits until each track that can be carried has a part, for at most `patience`. Returns the
-    /// Multivariant Playlist of what is there by then, whose URIs begin with `folder` and end with
+    /// Waits until each track that can be carried has a part: for video for at most `patience`, and for audio
+    /// beside it no longer than [`AUDIO_PATIENCE`], since some cameras announce audio and send none. Returns
+    /// the Multivariant Playlist of what is there by then, whose URIs begin with `folder` and end with
     /// `query`; `None` if nothing is.
     pub(super) async fn multivariant(
         &self,
@@ -149,38 +150,43 @@ impl Broadcast {
         query: &str,
     ) -> Option<String> {
         let mut grown = self.grown.subscribe();
-        let waiting = async {
-            loop {
-                grown.borrow_and_update();
-                if self.is_complete() || grown.changed().await.is_err() {
-                    return;
-                }
-            }
-        };
-        let _ = tokio::time::timeout(patience, waiting).await;
+        let is_video = |track: &Track| track.kind() == Kind::Video;
+        let is_complete = || self.have_parts(|_| true);
+        let leading = grown.wait_for(|_| self.have_parts(is_video) || is_complete());
+        let _ = tokio::time::timeout(patience, leading).await;
+        let others = grown.wait_for(|_| is_complete());
+        let _ = tokio::time::timeout(AUDIO_PATIENCE.min(patience), others).await;
         let uri = |name: &str| format!("{folder}/{name}.m3u8{query}");
         let playlist = self.described(uri);
         let is_empty = playlist.video.is_empty() && playlist.audio.is_empty();
         (!is_empty).then(|| playlist.text())
     }
 
-    /// Returns whether each track that can be carried has a part.
-    fn is_complete(&self) -> bool {
+    /// Returns whether each track that can be carried has a part, of those that `counts` returns true for;
+    /// false if there is no such track.
+    fn have_parts(&self, counts: impl Fn(&Track) -> bool) -> bool {
         let renditions = self.renditions();
-        let has = |index: usize| {
-            let mut of_track = renditions.iter().filter(|it| it.layer.track.get() == index);
+        let has = |index: TrackIndex| {
+            let mut of_track = renditions.iter().filter(|it| it.layer.track == index);
             of_track.any(|it| it.rate().is_some())
         };
         let tracks = self.stream.tracks();
-        let mut carried = (0..tracks.len()).filter(|index| is_carried(&tracks[*index]));
-        let is_any = carried.clone().next().is_some();
-        is_any && carried.all(has)
+        let counted = TrackIndex::enumerate(&*tracks);
+        let counted = counted.filter(|(_, it)| is_carried(it) && counts(it));
+        let mut counted = counted.peekable();
+        counted.peek().is_some() && counted.all(|(index, _)| has(index))
     }
 
     fn described(&self, uri: impl Fn(&str) -> String) -> MultivariantPlaylist {
         let mut playlist = MultivariantPlaylist::default();
         let renditions = self.renditions();
-        for rendition in renditions.iter().filter(|it| it.layer.layer != aac::LAYER) {
+        let tracks = self.stream.tracks();
+        // Those of tracks that the present source does not have are nothing to begin with.
+        let is_of_source = |it: &&Arc<Rendition>| {
+            let track = tracks.get(it.layer.track.get());
+            it.layer.layer != aac::LAYER && track.is_some_and(|track| track.kind() == it.kind)
+        };
+        for rendition in renditions.iter().filter(is_of_source) {
             let Some(rate) = rendition.rate() else {
                 continue;
             };
@@ -190,7 +196,6 @@ impl Broadcast {
                 _ => playlist.audio.push(audio(rendition, uri, rate)),
             }
         }
-        let tracks = self.stream.tracks();
         let is_there = |uri: &String, list: &[Variant]| list.iter().any(|it| it.uri == *uri);
         for rung in rungs(&tracks) {
             let uri = uri(&rung_name(&rung));
@@ -253,6 +258,9 @@ impl Broadcast {
         self.grow();
     }
 }
+
+/// Longest time for which the parts of audio are waited for, once those of video are there.
+const AUDIO_PATIENCE: Duration = Duration::from_secs(1);
 
 /// End of the name of audio in AAC that is made.
 const AAC_SUFFIX: &str = "-aac";

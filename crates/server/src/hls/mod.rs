@@ -16,12 +16,12 @@ mod aac;
 mod answers;
 mod audience;
 mod broadcast;
+mod cadence;
+mod dates;
 mod files;
 mod metrics;
 mod pass;
 mod past;
-#[cfg(test)]
-mod pauses;
 mod protocol;
 mod rendition;
 mod requests;
@@ -30,6 +30,8 @@ mod service;
 #[cfg(test)]
 mod tests;
 mod track_writer;
+#[cfg(test)]
+mod virtual_time;
 mod writer;
 
 use axum::routing::get;

@@ -126,7 +126,7 @@ impl Hls {
             clock: self.clock,
             key: self.key.clone(),
         };
-        let writer = Writer::new(Arc::clone(broadcast), services);
+        let writer = Writer::new(Arc::clone(broadcast), services, Instant::now());
         let (supervisor, broadcasts) = (Arc::clone(&self.supervisor), Arc::clone(&self.broadcasts));
         let broadcast = Arc::clone(broadcast);
         Handle::current().spawn(async move {

@@ -178,7 +178,13 @@ async fn a_player_follows_a_stream_part_by_part() {
                 tokio::join!(scene.get(&next), scene.get(&next), scene.get(&hinted));
             assert_eq!(one.status, 200, "{}", one.text());
             assert_eq!(one.header("cache-control"), Some("public, max-age=12"));
-            assert_eq!(one.body, other.body, "a cache answers both with one copy");
+            // On a busy machine, one of them may have a further part.
+            let is_one_state = end(one.text()) == end(other.text());
+            let is_one_copy = one.body == other.body;
+            assert!(
+                is_one_copy || !is_one_state,
+                "a cache answers with one copy"
+            );
             assert!(
                 one.text().contains(&format!("URI=\"{hint}\"")),
                 "{}",

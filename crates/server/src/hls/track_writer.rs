@@ -12,7 +12,12 @@ use glassline_media::{Kind, MediaTime, MediaUnit, Track, TrackLayer, WallClock};
 
 use super::aac::{self, AacMaker};
 use super::broadcast::{Broadcast, rendition_name};
+use super::cadence::Cadence;
+use super::dates::Dates;
 use super::rendition::{Description, NewRendition, Rendition};
+
+/// Parts by which players stay behind the end (§4.4.3.8).
+pub(super) const PARTS_BEHIND: u32 = 3;
 
 /// Hole in a rendition that is not worth a segment of its own.
 const SMALL: Duration = Duration::from_millis(100);
@@ -24,6 +29,7 @@ pub(super) struct Common {
     pub(super) terms: Terms,
     /// Time on the stream's timeline from which all renditions count.
     pub(super) origin: Option<MediaTime>,
+    pub(super) dates: Dates,
     /// Numbers with which playlists begin.
     pub(super) first: Numbers,
     /// Discontinuities so far.
@@ -54,12 +60,14 @@ pub(super) enum Change {
 pub(super) struct TrackWriter {
     pub(super) layer: TrackLayer,
     pub(super) kind: Kind,
+    /// Whether the present source has the layer.
+    pub(super) is_present: bool,
     track: Track,
     /// Makes the frames of a layer that the hub does not have.
     maker: Option<AacMaker>,
     /// Longest duration of a part.
     part_target: Duration,
-    frame_rate: f64,
+    frame_rate: Option<f64>,
     /// Absent until the origin is known, and for a track that cannot be described.
     fragmenter: Option<Fragmenter>,
     rendition: Option<Arc<Rendition>>,
@@ -70,6 +78,9 @@ pub(super) struct TrackWriter {
     /// Decode time of the newest unit, and when it came.
     latest: Option<(MediaTime, Instant)>,
     keyframe: Option<MediaTime>,
+    /// Time from the decoding of the source's first keyframe until it is shown. Dates are of frames as they
+    /// are shown, and as far apart as frames are decoded.
+    lead: Option<Duration>,
     /// Latest distance of keyframes.
     group: Duration,
     /// Whether a keyframe that begins a segment is in the part that is made.
@@ -86,26 +97,31 @@ impl TrackWriter {
     pub(super) fn new(
         layer: TrackLayer,
         track: &Track,
+        now: Instant,
         broadcast: &Broadcast,
         common: &Common,
     ) -> Self {
-        let mut figures = broadcast.stream.figures(layer, Instant::now());
-        if layer.layer == aac::LAYER {
-            figures.frame_rate = AacMaker::FRAME_RATE;
-        }
+        let cadence = Cadence::of_layer(&broadcast.stream, layer);
+        let figures = broadcast.stream.figures(layer, now);
+        // All playlists of a stream have one distance from the end, which the first of them know.
+        let part_target_max = common.terms.part_hold_back / PARTS_BEHIND;
         let mut writer = Self {
             layer,
             kind: track.kind(),
+            is_present: true,
             track: track.clone(),
             maker: None,
-            part_target: part_target(broadcast.settings.part(), figures.frame_rate),
-            frame_rate: figures.frame_rate,
+            part_target: cadence
+                .part_target(broadcast.settings.part())
+                .min(part_target_max),
+            frame_rate: cadence.frame_rate().filter(|_| track.kind() == Kind::Video),
             fragmenter: None,
             rendition: None,
             next: 0,
             end: None,
             latest: None,
             keyframe: None,
+            lead: None,
             group: figures.keyframe_interval.unwrap_or_default(),
             is_ending: false,
             cut: false,
@@ -156,6 +172,7 @@ impl TrackWriter {
     pub(super) fn follow(&mut self, track: &Track, common: &Common) {
         self.set_track(track);
         self.keyframe = None;
+        self.lead = None;
         if let Some(origin) = common.origin {
             self.begin(origin);
         }
@@ -215,6 +232,8 @@ impl TrackWriter {
             return Change::Nothing;
         }
         if unit.keyframe {
+            let lead = unit.time.saturating_since(time);
+            self.lead.get_or_insert(lead);
             self.note_keyframe(time);
         } else if self.silent && self.kind == Kind::Video {
             // Decoders of browsers do not go on behind a hole without one.
@@ -268,13 +287,7 @@ impl TrackWriter {
     }
 
     /// Adds gaps for a source that has sent nothing for a Target Duration.
-    pub(super) fn fill(
-        &mut self,
-        now: Instant,
-        wall: &WallClock,
-        common: &Common,
-        broadcast: &Broadcast,
-    ) {
+    pub(super) fn fill(&mut self, now: Instant, common: &Common, broadcast: &Broadcast) {
         let target = common.terms.target();
         let (Some((time, came)), true) = (self.latest, self.rendition.is_some()) else {
             return;
@@ -291,10 +304,14 @@ impl TrackWriter {
         while let (Some(end), Some(rendition)) = (self.end, &self.rendition)
             && present.saturating_since(end) >= target
         {
-            let date = wall.unix(now).saturating_sub(present.saturating_since(end));
-            rendition.push_gap(target, date);
+            rendition.push_gap(target, self.date(end, common));
             self.end = Some(end + target);
         }
+    }
+
+    /// Returns the date of what is decoded at `time` on the stream's timeline.
+    fn date(&self, time: MediaTime, common: &Common) -> Duration {
+        common.dates.of(time + self.lead.unwrap_or_default())
     }
 
     fn flush(&mut self, common: &Common, broadcast: &Broadcast) {
@@ -351,12 +368,11 @@ impl TrackWriter {
 
     fn describe(&self, header: &Header) -> Description {
         let track = header.tracks().first();
-        let is_video = self.kind == Kind::Video;
         Description {
             codec: header.codec_strings(),
             size: track.and_then(CmafTrack::size),
             channels: track.and_then(CmafTrack::channels),
-            frame_rate: Some(self.frame_rate).filter(|rate| is_video && *rate > 0.0),
+            frame_rate: self.frame_rate,
         }
     }
 
@@ -390,12 +406,11 @@ impl TrackWriter {
         };
         let origin = common.origin.unwrap_or_default();
         let begin = origin + fragment.decode_time.saturating_since(MediaTime::ZERO);
-        if let Some(end) = self.end.filter(|_| self.silent) {
-            let mut hole = begin.saturating_since(end);
-            while hole > SMALL {
-                let gap = hole.min(common.terms.target());
-                rendition.push_gap(gap, fragment.wall_clock.saturating_sub(hole));
-                hole -= gap;
+        if let Some(mut end) = self.end.filter(|_| self.silent) {
+            while begin.saturating_since(end) > SMALL {
+                let gap = begin.saturating_since(end).min(common.terms.target());
+                rendition.push_gap(gap, self.date(end, common));
+                end = end + gap;
             }
         }
         self.silent = false;
@@ -408,49 +423,12 @@ impl TrackWriter {
             begins_segment: fragment.begins_segment
                 || self.cut && !is_first
                 || rendition.is_full_for(fragment.duration),
-            date: fragment.wall_clock,
+            date: self.date(begin, common),
         };
         self.cut &= is_first;
         self.is_ending &= !fragment.begins_segment;
         self.end = Some(begin + fragment.duration);
         rendition.push(part, fragment.pieces().cloned().collect());
         is_first
-    }
-}
-
-/// Returns the longest part of a track: `wanted`, rounded up to whole frames, and a twentieth more for
-/// frames that come unevenly. A part may be no shorter than 85 % of it (§4.4.4.9).
-pub(super) fn part_target(wanted: Duration, frame_rate: f64) -> Duration {
-    let frames = wanted.as_secs_f64() * frame_rate;
-    let whole = match frame_rate > 0.0 {
-        // A rate that was measured a little too high asks for no further frame.
-        true => wanted.mul_f64((frames - 0.1).ceil().max(1.0) / frames),
-        false => wanted,
-    };
-    let ms = (whole.as_secs_f64() * 1050.0).ceil();
-    Duration::from_secs_f64(ms / 1000.0).min(wanted * 8)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_part_has_whole_frames_and_a_little_room() {
-        let ms = Duration::from_millis;
-        for (wanted, rate, expected) in [
-            (ms(200), 25.0, ms(210)),
-            (ms(200), 30.0, ms(210)),
-            // Four frames of 24 a second are less than 85 % of what five are.
-            (ms(200), 24.0, ms(219)),
-            (ms(200), 1000.0 / 20.0, ms(210)),
-            (ms(500), 48_000.0 / 1024.0, ms(538)),
-            (ms(200), 2.0, ms(525)),
-            (ms(200), 0.0, ms(210)),
-            (ms(200), 0.1, ms(1600)),
-        ] {
-            let target = part_target(wanted, rate);
-            assert!(target.abs_diff(expected) <= ms(1), "{rate}: {target:?}");
-        }
     }
 }

@@ -6,7 +6,10 @@
 //!                  └ silence of a Target Duration: gaps
 //! ```
 //!
-//! The first segment begins with the keyframe that the hub has, so that nobody waits for the next one.
+//! The first segment begins with the keyframe that the hub has, so that nobody waits for the next one. Of a
+//! source that has just begun, a few frames are awaited, which tell what the playlists can promise.
+//!
+//! Time comes from outside: [`Writer::turn`] and [`Writer::look_around`] are told what it is.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -14,17 +17,27 @@ use std::time::{Duration, Instant};
 
 use glassline_hls::{Numbers, Terms};
 use glassline_hub::{Hub, StreamChange, StreamEvent, StreamEvents, Subscription, Wake};
-use glassline_media::{Kind, LayerIndex, MediaTime, MediaUnit, Track, TrackIndex, TrackLayer};
+use glassline_media::{
+    Kind, LayerIndex, MediaTime, MediaUnit, Track, TrackIndex, TrackLayer, WallClock,
+};
 use glassline_runtime::{Clock, TaskWaker};
 
 use super::aac::{self, AacMaker};
 use super::broadcast::{Broadcast, is_carried};
+use super::cadence::Cadence;
+use super::dates::Dates;
 use super::pass::{self, Opens, PassKey};
 use super::rungs::rungs;
-use super::track_writer::{Change, Common, TrackWriter, part_target};
+use super::track_writer::{Change, Common, PARTS_BEHIND, TrackWriter};
 
 /// Time between two looks at what does not come with a unit: gaps, viewers who left, memory.
 const TICK: Duration = Duration::from_millis(250);
+
+/// Media of each track of which the distance of its frames is known well enough.
+const ENOUGH: Duration = Duration::from_millis(400);
+
+/// Longest time for which that much media is waited for.
+const PATIENCE: Duration = Duration::from_millis(1500);
 
 /// Longest Target Duration in seconds, whatever the distance of keyframes.
 const TARGET_MAX: u32 = 10;
@@ -60,6 +73,12 @@ pub(super) struct Writer {
     tracks: Arc<[Track]>,
     events: StreamEvents,
     happened: Vec<StreamEvent>,
+    /// Units of the present turn.
+    units: Vec<Arc<MediaUnit>>,
+    /// When the first tracks were there.
+    found: Option<Instant>,
+    /// Whether the playlists have made their promises.
+    is_begun: bool,
     writers: Vec<TrackWriter>,
     /// The rungs of a ladder that are read, because somebody plays them.
     rungs: Vec<TrackLayer>,
@@ -69,13 +88,13 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    pub(super) fn new(broadcast: Arc<Broadcast>, services: Services) -> Self {
+    pub(super) fn new(broadcast: Arc<Broadcast>, services: Services, now: Instant) -> Self {
         let stream = &broadcast.stream;
         let arrival = Arc::<TaskWaker>::default();
         let subscription = stream.subscribe(Arc::clone(&arrival) as Arc<dyn Wake>);
         let waker = Arc::clone(&arrival) as Arc<dyn Wake>;
         let events = services.hub.events_of(stream.name().clone(), waker);
-        let unix = services.clock.wall().unix(Instant::now());
+        let unix = services.clock.wall().unix(now);
         let first = Numbers::at(unix);
         // A writer is made once for a broadcast.
         let _ = broadcast.first_segment.set(first.segment);
@@ -83,11 +102,12 @@ impl Writer {
             terms: Terms {
                 target: broadcast.settings.segment_s,
                 part_target: broadcast.settings.part(),
-                part_hold_back: broadcast.settings.part() * 3,
+                part_hold_back: broadcast.settings.part() * PARTS_BEHIND,
                 window: broadcast.settings.window(),
                 independent: false,
             },
             origin: None,
+            dates: Dates::default(),
             first,
             changes: 0,
             window: pass::window(unix),
@@ -96,6 +116,9 @@ impl Writer {
         Self {
             events,
             happened: Vec::new(),
+            units: Vec::new(),
+            found: None,
+            is_begun: false,
             tracks: Arc::from([]),
             broadcast,
             services,
@@ -110,7 +133,6 @@ impl Writer {
 
     /// Writes until there is a reason to end.
     pub(super) async fn run(mut self) -> Ended {
-        let mut units = Vec::new();
         let mut tick = tokio::time::interval(TICK);
         let broadcast = Arc::clone(&self.broadcast);
         loop {
@@ -123,28 +145,37 @@ impl Writer {
                     }
                 }
             }
-            self.subscription.poll(&mut units);
-            // Units of another source are told before they come.
-            self.follow_source();
-            self.begin_aac();
-            let now = Instant::now();
-            for unit in units.drain(..) {
-                for place in 0..self.writers.len() {
-                    if self.writers[place].source() == unit.track_layer() {
-                        self.write(place, &unit, now);
-                    }
-                }
-            }
+            self.turn(Instant::now());
         }
     }
 
-    /// Gives `unit` to the writer at `place`, and tells the others of a change of its track.
-    fn write(&mut self, place: usize, unit: &Arc<MediaUnit>, now: Instant) {
-        self.follow_window();
-        self.set_origin(unit.decode_time());
+    /// Writes what has come since the last turn.
+    pub(super) fn turn(&mut self, now: Instant) {
         let wall = self.services.clock.wall();
+        self.follow_window(wall.unix(now));
+        let mut units = std::mem::take(&mut self.units);
+        self.subscription.poll(&mut units);
+        // Units of another source are told before they come.
+        self.follow_source(now, &wall);
+        self.begin_aac(now);
+        for unit in units.drain(..) {
+            for place in 0..self.writers.len() {
+                let writer = &self.writers[place];
+                if writer.is_present && writer.source() == unit.track_layer() {
+                    self.write(place, &unit, now, &wall);
+                }
+            }
+        }
+        self.units = units;
+    }
+
+    /// Gives `unit` to the writer at `place`, and tells the others of a change of its track.
+    fn write(&mut self, place: usize, unit: &Arc<MediaUnit>, now: Instant, wall: &WallClock) {
+        self.set_origin(unit.decode_time());
+        let due = wall.unix(unit.stamps.reference);
+        self.common.dates.follow(unit.time, due);
         let writer = &mut self.writers[place];
-        let change = writer.push(unit, now, &wall, &self.common, &self.broadcast);
+        let change = writer.push(unit, now, wall, &self.common, &self.broadcast);
         match change {
             Change::Nothing => {}
             Change::Grown => self.broadcast.grow(),
@@ -154,52 +185,79 @@ impl Writer {
 
     /// Begins another publisher: all tracks end where they are, and go on with another initialization. One
     /// that describes its tracks anew may have further layers.
-    fn follow_source(&mut self) {
+    fn follow_source(&mut self, now: Instant, wall: &WallClock) {
         let is_other = self.has_other_publisher();
         let tracks = self.broadcast.stream.tracks();
-        let now = Instant::now();
         let wanted = rungs(&tracks).map(|it| it.layer);
         let wanted: Vec<_> = wanted
             .filter(|it| self.broadcast.wants_rung(*it, now))
             .collect();
         // While a source is away, its tracks stay.
         let is_same = Arc::ptr_eq(&tracks, &self.tracks) && wanted == self.rungs;
-        if !is_other && is_same || tracks.is_empty() {
+        if self.is_begun && !is_other && is_same || tracks.is_empty() {
             return;
         }
         (self.tracks, self.rungs) = (tracks, wanted);
-        let is_first = self.writers.is_empty();
         let mut layers = layers_of(&self.tracks);
         layers.extend_from_slice(&self.rungs);
-        let read = layers.clone();
-        // The playlist of a rung that nobody plays has gaps.
-        let before = rungs(&self.tracks).map(|it| it.layer);
-        let before = before.filter(|it| self.writers.iter().any(|writer| writer.layer == *it));
-        let before: Vec<_> = before.filter(|it| !layers.contains(it)).collect();
-        layers.extend(before);
+        if !is_same {
+            self.subscription.read(&layers);
+        }
+        let is_first = !self.is_begun;
+        if is_first && !self.knows_enough(now) {
+            return;
+        }
+        self.is_begun = true;
         if is_first {
-            self.set_terms(&layers);
+            self.set_terms(&layers, now);
         } else if is_other {
             self.change_all(None);
         }
         if self.makes_aac {
             layers.extend(aac_layers(&self.tracks));
         }
-        let common = &self.common;
-        self.writers.retain(|it| layers.contains(&it.layer));
-        for layer in &layers {
+        self.write_layers(&layers, is_other, now);
+        self.begin(is_first, now, wall);
+    }
+
+    /// Has these layers written from now on. The playlists of all others have gaps: those of tracks that the
+    /// present source does not have, and those of rungs that nobody plays.
+    fn write_layers(&mut self, layers: &[TrackLayer], is_other: bool, now: Instant) {
+        self.writers.iter_mut().for_each(|it| it.is_present = false);
+        for layer in layers {
             let track = &self.tracks[layer.track.get()];
             let track = track.of_layer(layer.layer).unwrap_or(track);
-            match self.writers.iter_mut().find(|it| it.layer == *layer) {
-                Some(writer) if is_other => writer.follow(track, common),
-                Some(_) => {}
-                None => self
-                    .writers
-                    .push(TrackWriter::new(*layer, track, &self.broadcast, common)),
+            let is_of = |it: &&mut TrackWriter| it.layer == *layer && it.kind == track.kind();
+            let common = &self.common;
+            match self.writers.iter_mut().find(is_of) {
+                Some(writer) => {
+                    writer.is_present = true;
+                    if is_other {
+                        writer.follow(track, common);
+                    }
+                }
+                None => self.writers.push(TrackWriter::new(
+                    *layer,
+                    track,
+                    now,
+                    &self.broadcast,
+                    common,
+                )),
             }
         }
-        self.subscription.read(&read);
-        self.begin(is_first);
+    }
+
+    /// Returns whether the hub has enough of each track to tell what the playlists can promise. One that
+    /// sends nothing is not waited for any longer than [`PATIENCE`].
+    fn knows_enough(&mut self, now: Instant) -> bool {
+        let found = *self.found.get_or_insert(now);
+        let stream = &self.broadcast.stream;
+        let is_over = now.saturating_duration_since(found) >= PATIENCE;
+        let mut carried =
+            TrackIndex::enumerate(&*self.tracks).filter(|(_, track)| is_carried(track));
+        is_over
+            || stream.is_source_away()
+            || carried.all(|(index, _)| Cadence::of_layer(stream, index.into()).span >= ENOUGH)
     }
 
     /// Returns whether another source, or something in its place, publishes since the last call.
@@ -216,36 +274,22 @@ impl Writer {
     }
 
     /// Begins to make AAC once somebody has asked for it.
-    fn begin_aac(&mut self) {
-        if self.makes_aac || !self.broadcast.wants_aac() {
+    fn begin_aac(&mut self, now: Instant) {
+        if self.makes_aac || !self.is_begun || !self.broadcast.wants_aac() {
             return;
         }
         self.makes_aac = true;
         for layer in aac_layers(&self.tracks) {
             let track = &self.tracks[layer.track.get()];
-            let writer = TrackWriter::new(layer, track, &self.broadcast, &self.common);
+            let writer = TrackWriter::new(layer, track, now, &self.broadcast, &self.common);
             self.writers.push(writer);
         }
     }
 
     /// Writes what the hub has from the newest keyframe on. Audio begins with the first video frame.
-    fn begin(&mut self, is_first: bool) {
-        let stream = Arc::clone(&self.broadcast.stream);
-        let now = Instant::now();
-        let mut known = Vec::new();
-        for writer in &self.writers {
-            let is_video = writer.kind == Kind::Video;
-            let units = match is_video {
-                true => stream.since_keyframe(writer.layer),
-                false if is_first => stream.since(writer.source(), 0),
-                false => Vec::new(),
-            };
-            if units.is_empty() && is_video {
-                // The keyframe has left the ring, or there was none.
-                stream.request_keyframe_of(writer.layer);
-            }
-            known.push(units);
-        }
+    fn begin(&mut self, is_first: bool, now: Instant, wall: &WallClock) {
+        let writers = self.writers.iter();
+        let known: Vec<_> = writers.map(|it| self.known_units(it, is_first)).collect();
         let first = |units: &Vec<Arc<MediaUnit>>| units.first().map(|it| it.decode_time());
         let videos = self
             .writers
@@ -258,9 +302,27 @@ impl Writer {
         }
         for (place, units) in known.into_iter().enumerate() {
             for unit in units {
-                self.write(place, &unit, now);
+                self.write(place, &unit, now, wall);
             }
             self.writers[place].end_known();
+        }
+    }
+
+    /// Returns what the hub has for a writer that begins.
+    fn known_units(&self, writer: &TrackWriter, is_first: bool) -> Vec<Arc<MediaUnit>> {
+        let stream = &self.broadcast.stream;
+        match writer.kind {
+            _ if !writer.is_present => Vec::new(),
+            Kind::Video => {
+                let units = stream.since_keyframe(writer.layer);
+                if units.is_empty() {
+                    // The keyframe has left the ring, or there was none.
+                    stream.request_keyframe_of(writer.layer);
+                }
+                units
+            }
+            _ if is_first => stream.since(writer.source(), 0),
+            _ => Vec::new(),
         }
     }
 
@@ -272,27 +334,22 @@ impl Writer {
         }
     }
 
-    /// Decides what the playlists promise, by what the source has sent so far.
-    fn set_terms(&mut self, layers: &[TrackLayer]) {
-        let now = Instant::now();
+    /// Decides what the playlists promise, by the times of what the source has sent so far.
+    fn set_terms(&mut self, layers: &[TrackLayer], now: Instant) {
         let stream = &self.broadcast.stream;
         let settings = &self.broadcast.settings;
-        let figures = |layer: &TrackLayer| stream.figures(*layer, now);
-        let interval = layers.iter().filter_map(|it| figures(it).keyframe_interval);
-        let needed = interval.max().map_or(0, |it| {
+        let intervals = layers.iter().map(|it| stream.figures(*it, now));
+        let interval = intervals.filter_map(|it| it.keyframe_interval).max();
+        let needed = interval.map_or(0, |it| {
             // Durations are compared as whole seconds.
             u32::try_from((it + Duration::from_millis(600)).as_secs()).unwrap_or(TARGET_MAX)
         });
-        let target = settings.segment_s.max(needed.min(TARGET_MAX));
-        self.common.terms.target = target;
+        self.common.terms.target = settings.segment_s.max(needed.min(TARGET_MAX));
         // One distance for all playlists, also of audio in AAC that nobody has asked for yet.
-        let rates = layers.iter().map(|it| figures(it).frame_rate);
-        let targets = rates
-            .chain([AacMaker::FRAME_RATE])
-            .map(|it| part_target(settings.part(), it));
+        let all = layers.iter().copied().chain(aac_layers(&self.tracks));
+        let targets = all.map(|it| Cadence::of_layer(stream, it).part_target(settings.part()));
         let longest = targets.max().unwrap_or(settings.part());
-        self.common.terms.part_target = settings.part();
-        self.common.terms.part_hold_back = longest * 3;
+        self.common.terms.part_hold_back = longest * PARTS_BEHIND;
     }
 
     /// Begins another sequence of timestamps in all renditions; that at `place` has begun it already.
@@ -305,29 +362,26 @@ impl Writer {
         }
     }
 
-    /// Puts new files below the pass of the present window.
-    fn follow_window(&mut self) {
-        let unix = self.services.clock.wall().unix(Instant::now());
+    /// Puts new files below the pass of the window at `unix`.
+    fn follow_window(&mut self, unix: Duration) {
         let window = pass::window(unix);
+        if self.common.window == window && !self.common.pass.is_empty() {
+            return;
+        }
         let name = self.broadcast.stream.name().as_str();
-        let is_new = self.common.window != window || self.common.pass.is_empty();
-        if is_new {
-            self.common.window = window;
-            self.common.pass = self.services.key.issue(name, Opens::Files, unix);
-            let renditions = self.broadcast.renditions();
-            renditions
-                .iter()
-                .for_each(|it| it.set_folder(self.common.folder(&it.name)));
+        self.common.window = window;
+        self.common.pass = self.services.key.issue(name, Opens::Files, unix);
+        for rendition in self.broadcast.renditions() {
+            rendition.set_folder(self.common.folder(&rendition.name));
         }
     }
 
     /// Fills what the source did not send, forgets viewers who left, and returns why the writer ends, if
     /// it does.
-    fn look_around(&mut self, now: Instant) -> Option<Ended> {
+    pub(super) fn look_around(&mut self, now: Instant) -> Option<Ended> {
         let stream = &self.broadcast.stream;
-        let wall = self.services.clock.wall();
         for writer in &mut self.writers {
-            writer.fill(now, &wall, &self.common, &self.broadcast);
+            writer.fill(now, &self.common, &self.broadcast);
         }
         self.broadcast.viewers().sweep(now);
         let found = self.services.hub.stream(stream.name().as_str());

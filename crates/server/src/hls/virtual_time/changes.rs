@@ -1,0 +1,176 @@
+//! Sources that return as others, placeholders between them, and encodings of one source.
+
+use glassline_hub::State;
+use glassline_media::Layer;
+
+use super::*;
+
+/// Returns frames of a camera of this width from `from` until `to`, whose own clock begins at zero.
+fn camera_of(width: u8, from: Duration, to: Duration) -> Vec<Sent> {
+    let mut frames = camera(steady(ms(40), ms(0), to - from), ms(2000));
+    for frame in &mut frames {
+        frame.arrives += from;
+        if frame.keyframe && frame.track == 0 {
+            frame.data = Sent::video(ms(0), Some(width)).data;
+        }
+    }
+    frames
+}
+
+/// Returns a film in H.264 with B-frames that begins at `from`.
+fn film_without_audio(from: Duration) -> (Vec<Track>, Vec<Sent>) {
+    let (tracks, mut frames) = film(ms(9000));
+    frames.retain(|it| it.track == 0);
+    frames.iter_mut().for_each(|it| it.arrives += from);
+    (tracks[..1].to_vec(), frames)
+}
+
+fn down() -> State {
+    State::Down {
+        detail: "no route".to_owned(),
+    }
+}
+
+fn discontinuities(playlist: &MediaPlaylist) -> u64 {
+    let listed = playlist.segments.iter().filter(|it| it.is_discontinuity);
+    playlist.discontinuity_sequence + listed.count() as u64
+}
+
+#[tokio::test]
+async fn a_source_that_returns_with_another_size_or_codec_begins_a_discontinuity() {
+    for (pause, has_other_codec) in [(500, false), (3000, false), (500, true), (7000, true)] {
+        let case = format!("away for {pause} ms, other codec: {has_other_codec}");
+        let mut scene = Scene::new();
+        let mut publisher = scene.publish(camera_tracks());
+        let frames = camera_of(64, ms(0), ms(8000));
+        scene.play(&mut publisher, &frames[..40]);
+        scene.watch();
+        scene.play(&mut publisher, &frames[40..]);
+        let before = discontinuities(scene.playlist("video0"));
+        publisher.finish(down());
+        let back = ms(8000 + pause);
+        scene.pass_until(back);
+        let (tracks, frames) = match has_other_codec {
+            false => (camera_tracks(), camera_of(96, back, back + ms(9000))),
+            true => film_without_audio(back),
+        };
+        let mut publisher = scene.publish(tracks);
+        scene.play(&mut publisher, &frames);
+        let errors = scene.errors(OF_SOURCE);
+        assert!(errors.is_empty(), "{case}: {errors:#?}");
+        let [video, audio] = ["video0", "audio1"].map(|it| scene.playlist(it));
+        let behind = [video, audio].map(discontinuities);
+        assert_eq!(behind, [before + 1; 2], "{case}: both count together");
+        let maps = video.segments.iter().filter_map(|it| it.map.as_deref());
+        let maps: std::collections::BTreeSet<_> = maps.map(|it| &it.uri).collect();
+        assert_eq!(maps.len(), 2, "{case}");
+        let text = scene.multivariant().expect("a Multivariant Playlist");
+        let codec = if has_other_codec { "avc1." } else { "vp08." };
+        assert!(text.contains(codec), "{case}: {text}");
+        // Audio that is away has gaps, and nobody begins with it.
+        let newest = audio.segments.last().expect("a segment");
+        assert_eq!(newest.is_gap, has_other_codec, "{case}");
+        assert_eq!(text.contains("audio1"), !has_other_codec, "{case}: {text}");
+    }
+}
+
+#[tokio::test]
+async fn a_placeholder_stands_between_two_discontinuities() {
+    let mut scene = Scene::new();
+    let mut publisher = scene.publish(camera_tracks());
+    let frames = camera_of(64, ms(0), ms(6000));
+    scene.play(&mut publisher, &frames[..40]);
+    scene.watch();
+    scene.play(&mut publisher, &frames[40..]);
+    let before = discontinuities(scene.playlist("video0"));
+    publisher.finish(down());
+    scene.pass_until(ms(8000));
+    let silence = Duration::from_secs(2);
+    let now = scene.at(scene.now);
+    let begun = scene
+        .stream
+        .stand_in(camera_tracks(), "placeholder".to_owned(), silence, now);
+    let mut placeholder = begun.expect("the source is away");
+    let images = (8..14).map(|second| Sent {
+        arrives: Duration::from_secs(second),
+        ..Sent::video(Duration::from_secs(second - 8), Some(64))
+    });
+    scene.play(&mut placeholder, &images.collect::<Vec<_>>());
+    let mut publisher = scene.publish(camera_tracks());
+    scene.play(&mut publisher, &camera_of(64, ms(14_200), ms(22_000)));
+    let errors = scene.errors(OF_SOURCE);
+    assert!(errors.is_empty(), "{errors:#?}");
+    for name in ["video0", "audio1"] {
+        let playlist = scene.playlist(name);
+        assert_eq!(discontinuities(playlist), before + 2, "{name}");
+        assert_eq!(playlist.part_target, Some(ms(216)), "that of the source");
+    }
+}
+
+#[tokio::test]
+async fn who_comes_to_a_placeholder_gets_the_source_with_short_parts() {
+    let mut scene = Scene::new();
+    let publisher = scene.publish(camera_tracks());
+    publisher.finish(down());
+    let now = scene.at(scene.now);
+    let begun = scene
+        .stream
+        .stand_in(camera_tracks(), "placeholder".to_owned(), ms(0), now);
+    let mut placeholder = begun.expect("the source is away");
+    let images = (0..6).map(|second| Sent::video(Duration::from_secs(second), Some(64)));
+    let images: Vec<_> = images.collect();
+    scene.play(&mut placeholder, &images[..3]);
+    scene.watch();
+    scene.play(&mut placeholder, &images[3..]);
+    let mut publisher = scene.publish(camera_tracks());
+    scene.play(&mut publisher, &camera_of(64, ms(5500), ms(12_000)));
+    let errors = scene.errors(OF_SOURCE);
+    assert!(errors.is_empty(), "{errors:#?}");
+    let target = scene.playlist("video0").part_target;
+    assert_eq!(target, Some(ms(216)));
+}
+
+#[tokio::test]
+async fn encodings_of_a_source_are_variants() {
+    let layer = |rid: &str| Layer {
+        rid: rid.to_owned(),
+        ..Layer::default()
+    };
+    let mut tracks = camera_tracks();
+    tracks[0] = tracks[0].clone().with_layers(vec![layer("l"), layer("h")]);
+    let mut scene = Scene::new();
+    let mut publisher = scene.publish(tracks);
+    let mut frames = Vec::new();
+    for (position, width) in [32, 64].into_iter().enumerate() {
+        for frame in camera_of(width, ms(0), ms(12_000)) {
+            // The smaller one has every other frame, and its keyframes elsewhere.
+            let is_left_out = position == 0 && frame.time.as_millis() % 80 != 0;
+            if frame.track == 0 && !is_left_out {
+                let lag = ms(400) * u32::from(position == 0);
+                frames.push(Sent {
+                    layer: LayerIndex::of_encoding(position),
+                    arrives: frame.arrives + lag,
+                    time: frame.time + lag,
+                    decode_time: frame.decode_time + lag,
+                    ..frame
+                });
+            } else if frame.track == 1 && position == 0 {
+                frames.push(frame);
+            }
+        }
+    }
+    frames.sort_by_key(|it| it.arrives);
+    scene.play(&mut publisher, &frames[..100]);
+    scene.watch();
+    scene.play(&mut publisher, &frames[100..]);
+    let errors = scene.errors(&[]);
+    assert!(errors.is_empty(), "{errors:#?}");
+    let text = scene.multivariant().expect("a Multivariant Playlist");
+    for name in ["video0-1", "video0-2"] {
+        assert!(text.contains(&format!("P/{name}.m3u8")), "{text}");
+        let playlist = scene.playlist(name);
+        assert!(playlist.segments.len() >= 4, "{name}");
+    }
+    assert!(text.contains("RESOLUTION=64x32"), "{text}");
+    assert!(text.contains("RESOLUTION=32x32"), "{text}");
+}
