@@ -49,6 +49,7 @@ mod forged_packets;
 mod guest;
 mod hls;
 mod hls_cache;
+mod hls_changes;
 mod hls_page;
 mod hls_player;
 mod http;
@@ -141,6 +142,7 @@ fn main() -> ExitCode {
         rtsp_publishers::TESTS,
         folders::TESTS,
         browser::TESTS,
+        hls_changes::TESTS,
         hls_page::TESTS,
         hls_player::TESTS,
         camera_layers::TESTS,
