@@ -7,9 +7,8 @@ use glassline_rtp as rtp;
 use glassline_rtp::flexfec::Decoder;
 
 use super::config::TrackSecrets;
-use super::receiver::PayloadKind;
-use super::sender::{Outgoing, wire};
-use super::template::{TEMPLATE_BYTES, Template};
+use super::index::PayloadKind;
+use super::template::{Outgoing, TEMPLATE_BYTES, Template};
 use super::{LayerIndex, Received, Receiver, ReceiverIndex, Sender, SenderIndex, Session, State};
 use crate::sdp::{AgreedFec, NegotiatedTrack};
 use crate::srtp::{DuplicateSsrc, Outbound, StreamIndex};
@@ -154,7 +153,7 @@ impl Session {
     }
 }
 
-/// What FEC packets of the peer make of the media of one receiver.
+/// Lost packets of one receiver, rebuilt from the peer's FEC packets.
 #[derive(Debug)]
 pub(super) struct Rebuilding {
     pub(super) agreed: AgreedFec,
@@ -234,4 +233,13 @@ impl Receiver {
             }
         }
     }
+}
+
+/// Returns the sequence number as on the wire.
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "the wire carries the low 16 bits"
+)]
+const fn wire(sequence: u64) -> u16 {
+    sequence as u16
 }

@@ -24,3 +24,14 @@ impl From<usize> for ReceiverIndex {
 /// 0 without simulcast.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct LayerIndex(pub usize);
+
+/// The content of a packet, by its payload type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum PayloadKind {
+    /// Media of the codec with this index in the receiver's list.
+    Media(usize),
+    /// A retransmission of media of the codec with this index.
+    Rtx(usize),
+    /// Parity of media (FlexFEC).
+    Fec,
+}

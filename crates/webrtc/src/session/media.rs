@@ -4,7 +4,7 @@ use glassline_rtp as rtp;
 use glassline_rtp::nack::Arrival;
 use glassline_rtp::twcc::{self, Recorder};
 
-use super::receiver::PayloadKind;
+use super::index::PayloadKind;
 use super::{Dropped, LayerIndex, ReceiveMode, Received, ReceiverIndex, Session};
 
 impl Session {

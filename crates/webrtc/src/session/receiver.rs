@@ -7,7 +7,7 @@ use glassline_rtp::receive::{ReceiveStatistics, Totals};
 use glassline_rtp::rtcp;
 
 use super::fec::Rebuilding;
-use super::index::LayerIndex;
+use super::index::{LayerIndex, PayloadKind};
 use crate::sdp::{AgreedCodec, AgreedMedia, ExtensionIds};
 
 /// One `m=` line on which the peer sends media to us.
@@ -63,17 +63,6 @@ pub struct SenderTime {
     pub rtp_timestamp: u32,
     /// Instant at which the report arrived.
     pub received: Instant,
-}
-
-/// The content of a packet, by its payload type.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum PayloadKind {
-    /// Media of the codec with this index in the receiver's list.
-    Media(usize),
-    /// A retransmission of media of the codec with this index.
-    Rtx(usize),
-    /// Parity of media (FlexFEC).
-    Fec,
 }
 
 /// Least time between two keyframe requests. The keyframe that was requested last is on its way

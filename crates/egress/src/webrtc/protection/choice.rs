@@ -38,7 +38,7 @@ const PERCENT_MAX: u32 = 20;
 /// Loss from which on each audio packet carries two earlier ones.
 const LOSS_TWO_COPIES: f64 = 0.03;
 
-/// What a viewer has reported of about a second.
+/// Reports of a viewer on about a second.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Reception {
     /// Share of packets that were lost in this time, 0 to 1.

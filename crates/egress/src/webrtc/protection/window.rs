@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-/// Shortest span.
+/// Shortest time that a span of reports covers.
 const SPAN: Duration = Duration::from_millis(900);
 
 /// Joins the reports of a viewer on one track.
