@@ -21,6 +21,7 @@ mod layers;
 mod own_stream;
 mod packet_place;
 mod participant;
+mod path;
 mod publisher;
 mod reach;
 mod role;
@@ -33,7 +34,7 @@ use std::time::{Duration, Instant};
 use glassline_egress::webrtc::{Nack, Outbox, ReceptionReport};
 use glassline_hub::Stream;
 use glassline_ingest::whip::Arrivals;
-use glassline_latency::{FrameStamps, LatencyRegistry, PathView, SelectedPath};
+use glassline_latency::FrameStamps;
 use glassline_media::{MediaUnit, StageTable};
 use glassline_rtp::Packet;
 use glassline_runtime::SessionId;
@@ -283,20 +284,12 @@ impl Peer {
                 cumulative_lost,
                 ..
             } => {
-                if let Role::Viewer(viewer) = &mut self.role {
-                    let report = ReceptionReport {
-                        sender,
-                        cumulative_lost,
-                        round_trip: rtt,
-                    };
-                    viewer.sender.on_reception(report, &mut self.session, now);
-                }
-                self.rtt = rtt.or(self.rtt);
-                self.lost = self.lost.max(Some(fraction_lost));
-                let soon = |at: Instant| now.saturating_duration_since(at) < PATH_SHOWN;
-                if !self.selected_shown.is_some_and(soon) {
-                    self.show_selected(now, shard.latencies);
-                }
+                let report = ReceptionReport {
+                    sender,
+                    cumulative_lost,
+                    round_trip: rtt,
+                };
+                self.take_reception(report, fraction_lost, now, shard.latencies);
             }
             Event::KeyframeRequest { sender, .. } => {
                 shard.counters.keyframe_requests.add(1);
@@ -330,38 +323,6 @@ impl Peer {
             _ => {}
         }
         Served::Alive
-    }
-
-    /// Publishes the ICE candidate pair that carries the peer's datagrams.
-    fn show_selected(&mut self, now: Instant, latencies: &LatencyRegistry) {
-        if matches!(self.role, Role::DataPublisher(_) | Role::Publisher(_)) {
-            return;
-        }
-        if let Some(path) = self.session.path() {
-            self.selected_shown = Some(now);
-            let mut path = SelectedPath::of(&path, self.rtt, self.lost.take());
-            if let Role::Viewer(viewer) = &self.role {
-                path.fec_percent = viewer.sender.fec_percent();
-            }
-            latencies.show_selected(self.listed_name(), &self.id, path);
-        }
-    }
-
-    /// Publishes the state of the path to this viewer, once a second, as far as it is known.
-    fn show_path(&mut self, now: Instant, latencies: &LatencyRegistry) {
-        let Role::Viewer(viewer) = &mut self.role else {
-            return;
-        };
-        let soon = |at: Instant| now.saturating_duration_since(at) < PATH_SHOWN;
-        if viewer.path_shown.is_some_and(soon) {
-            return;
-        }
-        if let Some(report) = self.session.path_report() {
-            viewer.path_shown = Some(now);
-            let mut view = PathView::of(&report);
-            view.layer = viewer.layer_view(&self.session, &self.stream, now);
-            latencies.show_path(viewer.listed_under(&self.stream), &self.id, view, now);
-        }
     }
 
     /// Starts the role, because the session has keys now.

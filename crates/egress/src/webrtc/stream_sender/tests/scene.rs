@@ -7,6 +7,7 @@ use glassline_media::{Codec, MediaTime, Stamps, Track, UnitBuilder, VideoParamet
 use glassline_net::Options;
 use glassline_webrtc::{
     AcceptConfig, Certificate, DialConfig, Kinds, OpusOptions, ReceiveMode, Received, Secrets,
+    SenderIndex,
 };
 
 use super::super::*;

@@ -24,7 +24,6 @@ struct Figures {
     in_time: f64,
     /// Bytes of FEC packets, as a part of all other bytes.
     fec: f64,
-    frames: usize,
 }
 
 impl Figures {
@@ -39,7 +38,6 @@ impl Figures {
         let figures = Self {
             in_time: in_time as f64 / published as f64,
             fec: fec / (outcome.world.sent as f64 - fec),
-            frames: shown.len(),
         };
         println!(
             "loss {}, rebuilds {}, seed {seed}: {figures:?}",

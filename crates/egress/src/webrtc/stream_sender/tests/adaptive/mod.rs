@@ -1,10 +1,12 @@
 //! A viewer of a track with three layers whose path changes, in virtual time.
 
+mod decoder;
 mod far;
 mod temporal;
 mod world;
 
-use world::{FPS, Shown, Story, World, plain};
+use decoder::Shown;
+use world::{FPS, Story, World, plain};
 
 /// The outcome of a story.
 struct Outcome {
