@@ -172,7 +172,7 @@ mod tests {
             decode_time: MediaTime::ZERO,
             duration: Duration::from_millis(100),
             wall_clock: Duration::from_millis(ms),
-            starts_with_sync: ms % 400 == 0,
+            starts_with_sync: ms.is_multiple_of(400),
         };
         let fragments: Vec<_> = (0..20).map(|it| entry(it * 100)).collect();
         let taken_over = |end_ms| {

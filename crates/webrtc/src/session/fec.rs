@@ -1,57 +1,15 @@
-//! FEC packets (FlexFEC) beside a track that is sent, and packets that are rebuilt from the peer's.
+//! FEC packets (FlexFEC) that a session seals beside its media, and takes to rebuild lost media.
 
 use std::time::Instant;
 
-use glassline_media::Ssrc;
 use glassline_rtp as rtp;
-use glassline_rtp::flexfec::Decoder;
 
-use super::config::TrackSecrets;
+use super::fec_stream::Fec;
 use super::index::PayloadKind;
-use super::template::{Outgoing, TEMPLATE_BYTES, Template};
+use super::rebuilding::FecCounts;
+use super::sender::wire;
+use super::template::{Outgoing, TEMPLATE_BYTES};
 use super::{LayerIndex, Received, Receiver, ReceiverIndex, Sender, SenderIndex, Session, State};
-use crate::sdp::{AgreedFec, NegotiatedTrack};
-use crate::srtp::{DuplicateSsrc, Outbound, StreamIndex};
-
-/// Payload type and SSRC of a sender's FEC packets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Fec {
-    /// Payload type of the packets.
-    pub payload_type: u8,
-    /// SSRC of the packets.
-    pub ssrc: Ssrc,
-}
-
-/// The stream of a sender's FEC packets.
-#[derive(Debug)]
-pub(super) struct FecStream {
-    agreed: Fec,
-    pub(super) header: Template,
-    /// First sequence number.
-    first: u16,
-    stream: Option<StreamIndex>,
-}
-
-impl FecStream {
-    pub(super) fn of(negotiated: &NegotiatedTrack, secrets: &TrackSecrets) -> Option<Box<Self>> {
-        let payload_type = negotiated.fec_payload_type?;
-        Some(Box::new(Self {
-            agreed: Fec {
-                payload_type,
-                ssrc: secrets.fec_ssrc,
-            },
-            header: Template::new(payload_type, None, None),
-            first: secrets.fec_sequence,
-            stream: None,
-        }))
-    }
-
-    /// Registers the SSRC with the new keys.
-    pub(super) fn connect(&mut self, outbound: &mut Outbound) -> Result<(), DuplicateSsrc> {
-        self.stream = Some(outbound.add_stream(self.agreed.ssrc, self.first)?);
-        Ok(())
-    }
-}
 
 /// The header of a packet as FEC protects it.
 #[derive(Clone, Copy, Debug)]
@@ -153,35 +111,6 @@ impl Session {
     }
 }
 
-/// Lost packets of one receiver, rebuilt from the peer's FEC packets.
-#[derive(Debug)]
-pub(super) struct Rebuilding {
-    pub(super) agreed: AgreedFec,
-    decoder: Decoder,
-    counts: FecCounts,
-}
-
-/// Counts of the FEC packets of a receiver.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct FecCounts {
-    /// Number of FEC packets that arrived.
-    pub received: u64,
-    /// Number of bytes in their payloads.
-    pub bytes: u64,
-    /// Number of packets that were rebuilt before they arrived otherwise.
-    pub rebuilt: u64,
-}
-
-impl Rebuilding {
-    pub(super) fn new(agreed: AgreedFec) -> Box<Self> {
-        Box::new(Self {
-            agreed,
-            decoder: Decoder::new(agreed.protected),
-            counts: FecCounts::default(),
-        })
-    }
-}
-
 impl Receiver {
     /// Returns the counts of FEC packets; `None` if FlexFEC is not agreed on.
     pub fn fec_counts(&self) -> Option<FecCounts> {
@@ -233,13 +162,4 @@ impl Receiver {
             }
         }
     }
-}
-
-/// Returns the sequence number as on the wire.
-#[expect(
-    clippy::cast_possible_truncation,
-    reason = "the wire carries the low 16 bits"
-)]
-const fn wire(sequence: u64) -> u16 {
-    sequence as u16
 }

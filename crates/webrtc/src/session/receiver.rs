@@ -6,8 +6,8 @@ use glassline_rtp::nack::{self, Arrival, NackGenerator};
 use glassline_rtp::receive::{ReceiveStatistics, Totals};
 use glassline_rtp::rtcp;
 
-use super::fec::Rebuilding;
 use super::index::{LayerIndex, PayloadKind};
+use super::rebuilding::Rebuilding;
 use crate::sdp::{AgreedCodec, AgreedMedia, ExtensionIds};
 
 /// One `m=` line on which the peer sends media to us.

@@ -22,7 +22,8 @@ use glassline_rtp::rtcp;
 
 use super::anchor::Anchor;
 use super::config::TrackSecrets;
-use super::fec::FecStream;
+use super::counts::Counts;
+use super::fec_stream::FecStream;
 use super::repairs::Requests;
 use super::reseal::{FirstSending, ResealRing};
 pub(super) use super::template::Outgoing;
@@ -83,20 +84,6 @@ pub struct Rtx {
     pub payload_type: u8,
     /// SSRC of the retransmissions.
     pub ssrc: Ssrc,
-}
-
-/// The counts of a sender.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
-    /// Number of media packets, without retransmissions.
-    pub packets: u64,
-    /// Number of payload bytes of those packets, before sealing.
-    pub payload_bytes: u64,
-    /// Number of retransmitted packets.
-    pub retransmitted: u64,
-    /// Number of requested packets that were not retransmitted because the peer had requested
-    /// too many: see [`REPAIRS_MAX`](super::REPAIRS_MAX).
-    pub refused: u64,
 }
 
 /// SRTP streams of a sender, once there are keys.

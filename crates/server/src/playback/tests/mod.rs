@@ -201,7 +201,11 @@ fn frames_of(bytes: Vec<u8>) -> Vec<(Kind, glassline_demux::Frame)> {
         ..Options::default()
     };
     let mut film = glassline_demux::Demuxer::new(vec![input], &options).expect("a clip that plays");
-    let kinds: Vec<_> = film.tracks().iter().map(glassline_media::Track::kind).collect();
+    let kinds: Vec<_> = film
+        .tracks()
+        .iter()
+        .map(glassline_media::Track::kind)
+        .collect();
     let mut frames = Vec::new();
     while let Some(frame) = film.next_frame().expect("good frames") {
         frames.push((kinds[frame.track.get()], frame));

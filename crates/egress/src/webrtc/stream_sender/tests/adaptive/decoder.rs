@@ -19,7 +19,7 @@ pub(super) struct Decoder {
     waiting: BTreeMap<Tag, Vec<u64>>,
     last: Option<Tag>,
     /// Numbers of the frames that were decoded, where layers are temporal ones.
-    pub(super) decoded: Option<BTreeSet<u64>>,
+    decoded: Option<BTreeSet<u64>>,
     /// Sequence number and PictureID of the packets of VP8.
     pub(super) numbers: BTreeMap<u64, (Tag, u16)>,
     /// Highest sequence number of what was decoded.
@@ -28,6 +28,14 @@ pub(super) struct Decoder {
 }
 
 impl Decoder {
+    /// Creates the decoder of a stream whose layers are temporal ones, or encodings of one video.
+    pub(super) fn new(is_temporal: bool) -> Self {
+        Self {
+            decoded: is_temporal.then(BTreeSet::new),
+            ..Self::default()
+        }
+    }
+
     pub(super) fn on_received(&mut self, received: &Received<'_>, story: &Story, ms: u64) {
         let Received::Rtp {
             sequence, packet, ..

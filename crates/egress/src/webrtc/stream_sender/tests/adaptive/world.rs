@@ -1,8 +1,6 @@
 //! The world of a story: publisher, sender, session, the path in both directions, and a viewer that
 //! reports each packet and decodes whole frames.
 
-use std::collections::BTreeSet;
-
 use glassline_media::{Bitrate, Codec, Layer, Temporal};
 use glassline_sim::{Conditions, Link, Loss, Policer};
 use glassline_webrtc::{ControlPlan, ControlStart, Event, ReceiveMode};
@@ -199,10 +197,7 @@ impl World {
             story,
             feedback: 0,
             seed,
-            decoder: Decoder {
-                decoded: is_temporal.then(BTreeSet::new),
-                ..Decoder::default()
-            },
+            decoder: Decoder::new(is_temporal),
             group: 0,
             frame: 0,
             answers: [Some(0); 3],
