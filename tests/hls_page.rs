@@ -47,13 +47,14 @@ const PLAYS: &str = "return glassline.state === 'live' && glassline.framesRender
 /// Longest time from the opening of a page to its first frame, for a debug build on a busy machine.
 const FIRST_FRAME_MS_MAX: f64 = 3000.0;
 
-/// Notes in `trail` what plays and how it goes whenever that changes, and in `asked` the requests for HLS.
+/// Notes in `trail` what plays and how it goes whenever that changes, and in `asked` the requests for HLS. On a
+/// busy machine what plays stalls now and then.
 const NOTES: &str = "
     window.trail = [];
     window.asked = [];
     setInterval(() => {
       const [{ how, state } = {}, trail] = [window.glassline, window.trail];
-      if (how && trail.at(-1) !== `${how} ${state}`) trail.push(`${how} ${state}`);
+      if (how && state !== 'stalled' && trail.at(-1) !== `${how} ${state}`) trail.push(`${how} ${state}`);
     }, 10);
     const note = (url) => { if (/[/]hls[/]/.test(String(url))) window.asked.push(String(url)); };
     const [fetch, open] = [window.fetch, XMLHttpRequest.prototype.open];

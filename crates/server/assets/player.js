@@ -276,7 +276,8 @@ async function standBy(dialled) {
     return;
   }
   const playback = hls;
-  await playback?.ended;
+  if (!playback) return;
+  await playback.ended;
   // WebRTC goes on trying.
   if (hls !== playback || how.isHls) return;
   endHls();
