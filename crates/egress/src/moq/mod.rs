@@ -325,7 +325,7 @@ async fn write(
     let (stream, left_out) = (tracks.stream, &services.left_out);
     // With known parameter sets, the broadcast can be announced before anybody reads it.
     let _ = publication.broadcast.announce();
-    let mut arrival = Arc::new(TaskWaker::default());
+    let arrival = Arc::new(TaskWaker::default());
     let mut subscription: Option<Subscription> = None;
     let mut arrived = Vec::new();
     while tracks.go_on() {
@@ -334,8 +334,7 @@ async fn write(
         let read = publication.broadcast.tracks_read();
         let wanted = publication.wanted(&read, demand.is_some() || lacks_names, Instant::now());
         if wanted.is_empty() {
-            // The hub forgets a subscriber with its waker.
-            (subscription, arrival) = (None, Arc::default());
+            subscription = None;
             publication.leave();
             tokio::select! {
                 () = publication.broadcast.readers_changed(&read) => {}

@@ -1,6 +1,6 @@
 //! Subscribers of a stream, each with the layers for which it is woken.
 
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
 use glassline_media::{LayerIndex, TrackIndex, TrackLayer};
 
@@ -33,12 +33,11 @@ pub(super) struct SubscriberNumber(u64);
 
 struct Subscriber {
     number: SubscriberNumber,
-    wake: Weak<dyn Wake>,
+    wake: Arc<dyn Wake>,
     layers: LayerSet,
 }
 
-/// The subscribers of one stream. Subscribers that were dropped are removed when they would be woken,
-/// or when another one comes.
+/// The subscribers of one stream.
 #[derive(Default)]
 pub(super) struct Subscribers {
     list: Vec<Subscriber>,
@@ -50,17 +49,20 @@ pub(super) struct Subscribers {
 
 impl Subscribers {
     /// Adds a subscriber that reads the base layer of every track.
-    pub(super) fn add(&mut self, wake: &Arc<dyn Wake>) -> SubscriberNumber {
-        // Nothing may be published that would remove those that were dropped.
-        self.list.retain(|it| it.wake.strong_count() > 0);
+    pub(super) fn add(&mut self, wake: Arc<dyn Wake>) -> SubscriberNumber {
         let number = SubscriberNumber(self.count);
         self.count += 1;
         self.list.push(Subscriber {
             number,
-            wake: Arc::downgrade(wake),
+            wake,
             layers: LayerSet::Base,
         });
         number
+    }
+
+    /// Removes a subscriber, which reads no more.
+    pub(super) fn remove(&mut self, number: SubscriberNumber) {
+        self.list.retain(|it| it.number != number);
     }
 
     /// Sets the layers that a subscriber reads from now on.
@@ -74,8 +76,7 @@ impl Subscribers {
     /// Returns the layers of a track that are read.
     pub(super) fn layers_read(&self, track: TrackIndex) -> LayersRead {
         let mut read = LayersRead::default();
-        let present = self.list.iter().filter(|it| it.wake.strong_count() > 0);
-        for subscriber in present {
+        for subscriber in &self.list {
             match &subscriber.layers {
                 LayerSet::Base => read.add(LayerIndex::BASE),
                 LayerSet::Only(layers) => {
@@ -88,26 +89,18 @@ impl Subscribers {
     }
 
     /// Wakes the readers of a layer.
-    pub(super) fn wake_readers(&mut self, of: TrackLayer) {
-        self.list.retain(|it| !it.layers.has(of) || wake(&it.wake));
+    pub(super) fn wake_readers(&self, of: TrackLayer) {
+        let readers = self.list.iter().filter(|it| it.layers.has(of));
+        readers.for_each(|it| it.wake.wake());
     }
 
     /// Wakes everybody, because of something that is no unit.
-    pub(super) fn wake_all(&mut self) {
-        self.list.retain(|it| wake(&it.wake));
+    pub(super) fn wake_all(&self) {
+        self.list.iter().for_each(|it| it.wake.wake());
     }
 
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
         self.list.len()
     }
-}
-
-/// Wakes a subscriber; returns false if it was dropped.
-fn wake(subscriber: &Weak<dyn Wake>) -> bool {
-    let alive = subscriber.upgrade();
-    if let Some(alive) = &alive {
-        alive.wake();
-    }
-    alive.is_some()
 }

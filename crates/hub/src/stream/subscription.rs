@@ -72,8 +72,6 @@ pub struct Subscription {
     cursors: Cursors,
     /// Units that left a ring before they were read.
     missed: u64,
-    /// Keeps the waker alive, to which the stream has a weak reference.
-    _wake: Arc<dyn Wake>,
 }
 
 impl Stream {
@@ -81,7 +79,7 @@ impl Stream {
     /// read, for as long as the subscription lives.
     pub fn subscribe(self: &Arc<Self>, wake: Arc<dyn Wake>) -> Subscription {
         let mut inner = self.lock();
-        let number = inner.subscribers.add(&wake);
+        let number = inner.subscribers.add(wake);
         let layout = inner.layout.number();
         let mut cursors = Cursors {
             layout,
@@ -102,7 +100,20 @@ impl Stream {
             preference,
             cursors,
             missed: 0,
-            _wake: wake,
+        }
+    }
+}
+
+impl Drop for Subscription {
+    fn drop(&mut self) {
+        let stream = self.demand.stream();
+        let mut inner = stream.lock();
+        inner.subscribers.remove(self.number);
+        let has_layers = inner.has_layers();
+        drop(inner);
+        if has_layers {
+            // A source that fetches layers on demand looks which ones are read.
+            stream.source_watchers.wake();
         }
     }
 }
