@@ -68,11 +68,11 @@ fn await_states(server: &Server, wanted: &str) -> Result<(), String> {
     })
 }
 
-/// Lets a viewer join that asks for `query`, and waits until thirty of its frames in a row have a size in
-/// bytes that `fits`. Returns the viewer and that size.
-fn watch(server: &Server, query: &str, fits: impl Fn(u64) -> bool) -> Result<(Pool, u64), String> {
+/// Lets a viewer join at `url`, and waits until thirty of its frames in a row have a size in bytes that `fits`.
+/// Returns the viewer and that size.
+fn watch(url: &str, fits: impl Fn(u64) -> bool) -> Result<(Pool, u64), String> {
     let pool = Pool::start(Options::default()).map_err(|error| error.to_string())?;
-    let endpoint = Endpoint::parse(&server.url(&format!("/cam/whep{query}")));
+    let endpoint = Endpoint::parse(url);
     pool.join(Join::new(endpoint.map_err(|error| error.to_string())?));
     let mut before = (0, 0);
     let mut size = 0;
@@ -89,7 +89,7 @@ fn watch(server: &Server, query: &str, fits: impl Fn(u64) -> bool) -> Result<(Po
         }
         match fits(size) {
             true => Ok(()),
-            false => Err(format!("{query}: {size} bytes a frame")),
+            false => Err(format!("{url}: {size} bytes a frame")),
         }
     })?;
     Ok((pool, size))
@@ -100,10 +100,10 @@ fn layers_by_quic_reach_viewers_and_rest_unwatched() -> Result<(), Failed> {
     let mut publisher = publisher(&server.moq_url("cam")?)?;
     server.wait_for_state("cam", "live")?;
     await_states(&server, "360p 360 paused, 180p 180 paused, 90p 90 live")?;
-    let (low, small) = watch(&server, "?layer=low", |size| size > 0)?;
+    let (low, small) = watch(&server.rtsp_url("cam?layer=low"), |size| size > 0)?;
     // Whoever joins reads the best layer for a moment.
     await_states(&server, "360p 360 paused, 180p 180 paused, 90p 90 live")?;
-    let (top, large) = watch(&server, "", |size| size > 3 * small)?;
+    let (top, large) = watch(&server.url("/cam/whep"), |size| size > 3 * small)?;
     println!("{small} and {large} bytes a frame");
     await_states(&server, "360p 360 live, 180p 180 paused, 90p 90 live")?;
     drop((low, top));
@@ -116,8 +116,8 @@ fn layers_by_whip_reach_viewers() -> Result<(), Failed> {
     let mut publisher = publisher(&server.url("/cam/whip"))?;
     server.wait_for_state("cam", "live")?;
     await_states(&server, "360p 360 live, 180p 180 live, 90p 90 live")?;
-    let (low, small) = watch(&server, "?layer=low", |size| size > 0)?;
-    let (top, large) = watch(&server, "", |size| size > 3 * small)?;
+    let (low, small) = watch(&server.rtsp_url("cam?layer=low"), |size| size > 0)?;
+    let (top, large) = watch(&server.url("/cam/whep"), |size| size > 3 * small)?;
     println!("{small} and {large} bytes a frame");
     drop((low, top));
     end(&mut publisher)

@@ -309,10 +309,12 @@ mod tests {
     #[test]
     fn subscribers_that_left_are_forgotten_although_nothing_is_published() {
         let stream = layered();
+        let of_a_shard: Arc<dyn Wake> = Arc::new(NoWake);
         for _ in 0..3 {
-            drop(stream.subscribe(Arc::new(NoWake)));
+            drop(stream.subscribe(Arc::clone(&of_a_shard)));
         }
-        let _held = [(); 2].map(|()| stream.subscribe(Arc::new(NoWake)));
+        assert!(!stream.layers_read(TrackIndex(0)).has(LayerIndex::BASE));
+        let _held = [(); 2].map(|()| stream.subscribe(Arc::clone(&of_a_shard)));
         assert_eq!(stream.lock().subscribers.len(), 2, "those that are held");
     }
 }

@@ -29,12 +29,10 @@ async fn what_two_servers_recorded_is_played_as_one_and_nothing_of_it_twice() {
         let second = SecondServer::new(Some(&second), Mood::Answers);
         let frames = played(&first, &second, 0.0, PlayedPast::rest).await;
         is_seamless(&frames);
-        let mut positions: Vec<_> = frames.iter().map(|it| it.position).collect();
-        positions.sort_by(f64::total_cmp);
-        // The second server may go on a tenth of a second before the end of the first one's part.
-        let steps = positions.windows(2).map(|it| it[1] - it[0]);
-        let again = steps.filter(|it| *it < 0.005).count();
-        assert!(again <= 4, "{again} frames are shown twice");
+        // Of 25 frames a second; the second server may go on a tenth of a second before the end of the first
+        // one's part.
+        let most = expected * 25.0 + 3.0;
+        assert!(frames.len() as f64 <= most, "{} frames", frames.len());
         let (begin, end) = (&frames[0], &frames[frames.len() - 1]);
         let length = (end.decode_ns - begin.decode_ns) as f64 / 1e9;
         assert!(
