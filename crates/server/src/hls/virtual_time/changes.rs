@@ -63,7 +63,7 @@ async fn a_source_that_returns_with_another_size_or_codec_begins_a_discontinuity
         assert_eq!(behind, [before + 1; 2], "{case}: both count together");
         let maps = video.segments.iter().filter_map(|it| it.map.as_deref());
         let maps: std::collections::BTreeSet<_> = maps.map(|it| &it.uri).collect();
-        assert_eq!(maps.len(), 2, "{case}");
+        assert!(maps.len() >= 2, "{case}: each source has its own header");
         let text = scene.multivariant().expect("a Multivariant Playlist");
         let codec = if has_other_codec { "avc1." } else { "vp08." };
         assert!(text.contains(codec), "{case}: {text}");
