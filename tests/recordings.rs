@@ -239,9 +239,14 @@ fn a_recording_is_started_marked_and_stopped_over_the_api() -> Result<(), Failed
         }
     })?;
     frames(Path::new(closed[0]["path"].as_str().unwrap_or_default()))?;
-    let events = http::get_json(&server.admin_url("/api/v1/events?kind=recording"))?;
-    let texts: Vec<_> = events["events"].as_array().into_iter().flatten().collect();
-    ensure(texts.len() >= 2, "operators are told", &events)?;
+    // Start and stop are told by a task that looks now and then.
+    eventually(PATIENCE, || {
+        let events = http::get_json(&server.admin_url("/api/v1/events?kind=recording"))?;
+        match events["total"].as_u64() {
+            Some(2..) => Ok(()),
+            _ => Err(format!("operators are not told: {events}")),
+        }
+    })?;
     let audit = http::get_json(&server.admin_url("/api/v1/audit"))?.to_string();
     ensure(
         audit.contains("changeRecording"),
