@@ -283,7 +283,7 @@ mod soak {
 
     /// A hundred streams over seventy days, in files of ten minutes: a million rows.
     #[test]
-    #[ignore = "long: a million rows"]
+    #[ignore = "long: `cargo xtask soak` writes a million rows"]
     fn a_second_of_a_million_files_is_found_at_once() {
         let scene = Scene::new();
         let begun = Instant::now();

@@ -117,7 +117,14 @@ pub(crate) struct Others {
     /// Threads that may wait ask on this runtime.
     runtime: Handle,
     /// The servers that did not answer in time, when asked about their index, and for bytes of their files.
-    silent: Mutex<HashMap<(String, bool), Silence>>,
+    silent: Mutex<HashMap<Addressee, Silence>>,
+}
+
+/// A server as it is asked: about its index, or for bytes of its files. One may be slow while the other is not.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Addressee {
+    server: Arc<str>,
+    reads_file: bool,
 }
 
 /// A server that did not answer in time.
@@ -176,19 +183,19 @@ impl Others {
     }
 
     /// Returns why a server is not asked, if it did not answer in time a moment ago.
-    fn silence(&self, key: &(String, bool)) -> Option<String> {
+    fn silence(&self, of: &Addressee) -> Option<String> {
         let mut silent = self.silent.lock().unwrap_or_else(PoisonError::into_inner);
         silent.retain(|_, it| Instant::now() < it.until);
-        silent.get(key).map(|it| it.why.clone())
+        silent.get(of).map(|it| it.why.clone())
     }
 
-    fn note_silent(&self, key: (String, bool), why: &str) {
+    fn note_silent(&self, of: Addressee, why: &str) {
         let silence = Silence {
             until: Instant::now() + SILENCE,
             why: why.to_owned(),
         };
         let mut silent = self.silent.lock().unwrap_or_else(PoisonError::into_inner);
-        silent.insert(key, silence);
+        silent.insert(of, silence);
     }
 }
 
@@ -207,8 +214,11 @@ impl OtherServer {
         question: &Question,
     ) -> Result<Bytes, String> {
         let reads_file = question.reads_file();
-        let key = (self.name.to_string(), reads_file);
-        if let Some(why) = self.others.silence(&key) {
+        let addressee = Addressee {
+            server: Arc::clone(&self.name),
+            reads_file,
+        };
+        if let Some(why) = self.others.silence(&addressee) {
             return Err(why);
         }
         let within = if reads_file {
@@ -220,7 +230,7 @@ impl OtherServer {
         let answer = tokio::time::timeout(within, asked).await;
         answer.unwrap_or_else(|_| {
             let why = format!("no answer within {} s", within.as_secs());
-            self.others.note_silent(key, &why);
+            self.others.note_silent(addressee, &why);
             Err(why)
         })
     }

@@ -21,7 +21,7 @@ pub struct Fec {
 pub(super) struct FecStream {
     pub(super) agreed: Fec,
     pub(super) header: Template,
-    /// First sequence number.
+    /// Sequence number of the first FEC packet.
     first: u16,
     pub(super) stream: Option<StreamIndex>,
 }

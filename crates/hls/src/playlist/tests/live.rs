@@ -54,7 +54,7 @@ fn deed() -> impl Strategy<Value = Deed> {
 struct Writer {
     playlist: MediaPlaylist,
     now: Duration,
-    /// Distance of frames.
+    /// Time from one frame to the next.
     frame: Duration,
     /// Media of the part that is made, and whether it has a keyframe.
     pending: Duration,

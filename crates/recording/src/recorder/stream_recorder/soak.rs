@@ -22,7 +22,7 @@ const FRAME_BYTES: usize = 12_500;
 
 /// The processor time of a hundred recorders with their writer, beside that of a loop of equal writes.
 #[test]
-#[ignore = "long: 600 MB are written"]
+#[ignore = "long: `cargo xtask soak` writes 600 MB"]
 fn a_hundred_streams_cost_little_more_than_equal_writes() {
     let ratio = recorded().as_secs_f64() / written().as_secs_f64();
     println!("recording takes {ratio:.2} times the processor time of equal writes");

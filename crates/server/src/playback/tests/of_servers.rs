@@ -27,7 +27,7 @@ impl Recorded {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::playback) enum Mood {
     Answers,
-    /// Refuses at once.
+    /// The server refuses each question at once.
     Refuses,
     /// Leaves every question without an answer.
     Hangs,
@@ -38,7 +38,7 @@ pub(in crate::playback) enum Mood {
 pub(in crate::playback) struct SecondServer {
     catalogue: Option<Catalogue>,
     pub(in crate::playback) mood: Mutex<Mood>,
-    /// Questions so far.
+    /// Number of questions that the server was asked so far.
     pub(in crate::playback) asked: AtomicUsize,
 }
 

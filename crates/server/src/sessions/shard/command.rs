@@ -46,7 +46,7 @@ pub enum Command {
     LayerRequest(SessionId, LayerRequest),
     /// Send the viewer another stream from now on.
     GoOver {
-        /// The viewer's session.
+        /// Session of the viewer that goes over.
         session: SessionId,
         /// The stream, which has a keyframe.
         to: Arc<Stream>,
