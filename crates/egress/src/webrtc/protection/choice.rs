@@ -43,7 +43,7 @@ const LOSS_TWO_COPIES: f64 = 0.03;
 pub(crate) struct Reception {
     /// Share of packets that were lost in this time, 0 to 1.
     pub(crate) lost: f64,
-    /// Shortest round-trip time in this time.
+    /// Shortest round-trip time that these reports state.
     pub(crate) round_trip: Duration,
     /// Whether other signs say that the path is full.
     pub(crate) is_full: bool,
