@@ -5,11 +5,15 @@ use std::io::{self, Write as _};
 use std::path::Path;
 
 /// Replaces the file at `path` as a whole: after a crash there is the old content or the new one.
-/// Nobody but the server's user can read it.
+/// Nobody but the server's user can read it, nor a folder that is made for it.
 ///
 /// # Errors
 /// Returns the error of the system; the old content is then still there.
 pub fn replace(path: &Path, text: &str) -> io::Result<()> {
+    let folder = folder_of(path);
+    if let Some(folder) = folder {
+        make_folder(folder)?;
+    }
     let mut fresh = path.as_os_str().to_owned();
     fresh.push(".new");
     let fresh = Path::new(&fresh);
@@ -23,8 +27,8 @@ pub fn replace(path: &Path, text: &str) -> io::Result<()> {
     file.sync_all()?;
     fs::rename(fresh, path)?;
     // The new name is on the disk only when its folder is.
-    match path.parent() {
-        Some(folder) if cfg!(unix) && folder != Path::new("") => File::open(folder)?.sync_all(),
+    match folder {
+        Some(folder) if cfg!(unix) => File::open(folder)?.sync_all(),
         _ => Ok(()),
     }
 }
@@ -41,15 +45,23 @@ pub fn make_folder(path: &Path) -> io::Result<()> {
     builder.recursive(true).create(path)
 }
 
-/// Opens a file to read it and to add to its end, which is made if it does not exist.
+/// Opens a file to read it and to add to its end. The file and its folder are made if they do not exist.
 ///
 /// # Errors
 /// Returns the error of the system.
 pub fn appending(path: &Path) -> io::Result<File> {
+    if let Some(folder) = folder_of(path) {
+        make_folder(folder)?;
+    }
     let mut options = OpenOptions::new();
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     options.read(true).append(true).create(true).open(path)
+}
+
+/// Returns the folder of a file; `None` for one of the working directory.
+fn folder_of(path: &Path) -> Option<&Path> {
+    path.parent().filter(|it| *it != Path::new(""))
 }
 
 fn private_file(path: &Path) -> io::Result<File> {

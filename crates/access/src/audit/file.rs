@@ -170,9 +170,6 @@ fn line(
 
 /// Opens the file for its next line. A line that a crash has cut is ended.
 fn appending(path: &Path) -> io::Result<Appending> {
-    if let Some(folder) = path.parent().filter(|it| *it != Path::new("")) {
-        private_file::make_folder(folder)?;
-    }
     let mut file = private_file::appending(path)?;
     let bytes = file.metadata()?.len();
     let mut last = [b'\n'];

@@ -4,6 +4,8 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use glassline_runtime::private_file;
+
 use crate::folder::FolderId;
 
 /// The folders that were written to before.
@@ -67,10 +69,8 @@ impl KnownFolders {
         let Some(file) = &self.file else {
             return;
         };
-        let text = serde_json::to_vec_pretty(&self.folders).expect("plain data");
-        let new = file.with_extension("new");
-        let written = std::fs::write(&new, text).and_then(|()| std::fs::rename(&new, file));
-        if let Err(error) = written {
+        let text = serde_json::to_string_pretty(&self.folders).expect("plain data");
+        if let Err(error) = private_file::replace(file, &text) {
             let file = file.display();
             tracing::warn!(%file, %error, "which disks have recordings cannot be kept");
         }
@@ -87,7 +87,8 @@ mod tests {
     fn two_disks_that_were_swapped_are_noticed_after_a_restart() {
         let scratch = Scratch::new();
         let paths = ["a", "b"].map(|it| scratch.path().join(it));
-        let file = Some(scratch.path().join("recordings.json"));
+        // The server has kept nothing before, so not even the folder is there.
+        let file = Some(scratch.path().join("state").join("recordings.json"));
         let ids = paths
             .each_ref()
             .map(|it| Folder::open(it, None).expect("a folder").id());

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use glassline_hub::StreamName;
+use glassline_runtime::private_file;
 
 /// Most streams with a wish of their own.
 const WISHES_MAX: usize = 10_000;
@@ -48,10 +49,9 @@ impl Wishes {
             return Err(format!("{WISHES_MAX} streams have one already"));
         }
         if let Some(file) = self.file.as_ref().filter(|_| wishes != self.wishes) {
-            let text = serde_json::to_vec_pretty(&wishes).expect("plain data");
-            let new = file.with_extension("new");
-            let written = std::fs::write(&new, text).and_then(|()| std::fs::rename(&new, file));
-            written.map_err(|error| format!("{}: {error}", file.display()))?;
+            let text = serde_json::to_string_pretty(&wishes).expect("plain data");
+            private_file::replace(file, &text)
+                .map_err(|error| format!("{}: {error}", file.display()))?;
         }
         self.wishes = wishes;
         Ok(())
@@ -66,7 +66,8 @@ mod tests {
     #[test]
     fn a_wish_outlives_the_server_and_one_that_cannot_be_kept_is_none() {
         let scratch = Scratch::new();
-        let file = scratch.path().join("wishes.json");
+        // The server has kept nothing before, so not even the folder is there.
+        let file = scratch.path().join("state").join("wishes.json");
         let names = ["gate", "site/yard"].map(|it| StreamName::parse(it).expect("a name"));
         let mut wishes = Wishes::read(Some(file.clone()));
         wishes.set(&names[0], Some(true)).expect("a folder");
@@ -76,7 +77,7 @@ mod tests {
         let kept: Vec<_> = again.all().collect();
         assert_eq!(kept, [(names[1].clone(), false)]);
         std::fs::remove_file(&file).expect("it was written");
-        std::fs::create_dir(file.with_extension("new")).expect("a folder in the way");
+        std::fs::create_dir(file.with_extension("json.new")).expect("a folder in the way");
         let refused = again.set(&names[0], Some(true)).expect_err("no file");
         assert!(refused.contains("wishes.json"), "{refused}");
         assert_eq!(again.all().count(), 1);

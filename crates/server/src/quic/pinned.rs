@@ -95,9 +95,6 @@ impl PinnedCertificates {
         let Some(file) = &self.file else {
             return Ok(());
         };
-        if let Some(folder) = file.parent() {
-            private_file::make_folder(folder)?;
-        }
         private_file::replace(file, &serde_json::to_string_pretty(&self.kept)?)
     }
 }

@@ -176,9 +176,6 @@ impl StoredLoadTest {
         let path = self.path.as_ref().ok_or(StateFileError::NoPath)?;
         let text = serde_json::to_string(&load_test).expect("plain data");
         let mut kept = self.lock();
-        if let Some(folder) = path.parent().filter(|it| *it != Path::new("")) {
-            private_file::make_folder(folder).map_err(|error| unusable(path, error))?;
-        }
         private_file::replace(path, &text).map_err(|error| unusable(path, error))?;
         kept.load_test = Some(Arc::new(load_test));
         kept.changes += 1;

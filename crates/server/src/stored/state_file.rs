@@ -209,9 +209,6 @@ impl StateFile {
             path: path.clone(),
             source,
         };
-        if let Some(folder) = path.parent().filter(|it| *it != Path::new("")) {
-            private_file::make_folder(folder).map_err(unusable)?;
-        }
         private_file::replace(path, &text).map_err(unusable)?;
         self.known = Some(text);
         self.content = content.clone();
