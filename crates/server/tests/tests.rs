@@ -56,7 +56,6 @@ mod problems;
 mod proxies;
 mod ptz_rights;
 mod publishing;
-mod pull_cost;
 mod quic;
 mod refused_connections;
 mod reload;
@@ -70,6 +69,11 @@ mod rtsp;
 mod rtsps;
 mod running;
 mod shards;
+mod soak {
+    //! The long forms of tests.
+
+    mod pull_cost;
+}
 mod source;
 mod source_actions;
 mod sources;

@@ -1,7 +1,7 @@
 //! What a pull costs the server that has the stream.
 
 #[cfg(target_os = "linux")]
-#[path = "../../../benches/figure.rs"]
+#[path = "../../../../benches/figure.rs"]
 mod figure;
 
 use std::time::Duration;
@@ -34,7 +34,7 @@ fn thread_ticks() -> std::collections::HashMap<String, u64> {
 /// Prints what a viewer and what a pull costs the server that has the stream, and what a hop adds to
 /// the delay: `cargo test -p glassline-server --test tests -- --ignored --nocapture cost_of_a_pull`.
 #[test]
-#[ignore = "measures for a minute, and needs a quiet machine"]
+#[ignore = "measures for a minute and needs a quiet machine: `cargo xtask soak` runs it"]
 #[cfg(target_os = "linux")]
 fn cost_of_a_pull() {
     const TIME: Duration = Duration::from_secs(10);
