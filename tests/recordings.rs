@@ -13,6 +13,7 @@ use crate::browser::ensure;
 use crate::http;
 use crate::peers::{Peer, Test};
 use crate::process::{eventually, output_folder};
+use crate::rtsp_publishers::encoder;
 use crate::server::{Server, run_to_end, unique};
 
 pub(crate) const TESTS: &[Test] = &[
@@ -30,6 +31,11 @@ pub(crate) const TESTS: &[Test] = &[
         name: "recordings::a_second_server_is_told_whose_folder_it_is",
         needs: &[],
         run: a_second_server_is_told_whose_folder_it_is,
+    },
+    Test {
+        name: "recordings::a_track_that_has_no_place_in_a_file_is_named",
+        needs: &[Peer::Ffmpeg],
+        run: a_track_that_has_no_place_in_a_file_is_named,
     },
     Test {
         name: "recordings::a_full_disk_is_a_gap_with_its_reason",
@@ -287,6 +293,20 @@ fn a_second_server_is_told_whose_folder_it_is() -> Result<(), Failed> {
         !is_well && printed.contains("another server"),
         "in use",
         &json!(printed),
+    )
+}
+
+fn a_track_that_has_no_place_in_a_file_is_named() -> Result<(), Failed> {
+    let recorded = Recorded::new("mp3")?;
+    let server = Server::configured(&recorded.yaml("  record: [{streams: [cam]}]\n"), &[])?;
+    let url = server.rtsp_url("cam");
+    let _publisher = encoder(&url, "-c:v libx264 -bf 0 -c:a libmp3lame")?;
+    wait_for_fragments(&server, 2.0)?;
+    let told = server.stream("cam")?["recording"].clone();
+    ensure(
+        told["state"] == "recording" && told["left_out"] == json!(["MPEG audio"]),
+        "the video is recorded",
+        &told,
     )
 }
 

@@ -93,8 +93,12 @@ impl StreamRecorder {
     pub(crate) fn begin(&mut self, tracks: &[Track], missed: u64, now: Now) {
         self.end(now);
         let tracks = TrackIndex::first(tracks.len()).zip(tracks.iter().cloned());
-        let tracks = tracks.filter(|(_, track)| CmafTrack::is_carried(track));
-        let tracks: Vec<_> = tracks.collect();
+        let (tracks, left_out): (Vec<_>, Vec<_>) =
+            tracks.partition(|(_, track)| CmafTrack::is_carried(track));
+        for (_, track) in left_out {
+            let stream = &self.layer_recording.stream;
+            tracing::warn!(%stream, codec = %track.codec, "a track is not recorded: MP4 files have no place for its codec");
+        }
         self.refusal = None;
         if tracks.is_empty() {
             self.refusal = Some("none of its codecs has a place in MP4 files".to_owned());

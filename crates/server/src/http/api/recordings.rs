@@ -6,7 +6,9 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use glassline_access::auth::{Action, Role};
+use glassline_cmaf::CmafTrack;
 use glassline_hub::StreamName;
+use glassline_media::Track;
 use glassline_recording::{NewMark, NotRecorded, Recorders, RecordingState, RecordingStatus};
 use glassline_runtime::calendar;
 use schemars::JsonSchema;
@@ -102,6 +104,8 @@ pub(super) struct RecordingView {
     reason: Option<String>,
     /// Since when the present source is recorded, in ms since 1970.
     since_ms: Option<u64>,
+    /// Codecs of the source's tracks that MP4 files have no place for: these tracks are not recorded.
+    left_out: Vec<String>,
     /// Whether the configuration says that the stream is recorded.
     configured: bool,
     /// Bytes that were written since the server started.
@@ -130,11 +134,13 @@ struct LossView {
 impl RecordingView {
     /// Describes the recording of a stream; `None` if no folder is configured for it.
     pub(super) fn of(app: &App, name: &StreamName) -> Option<Self> {
-        let recorders = app.services.get::<Recording>()?.recorders()?;
-        recorders.status(name).map(Self::of_status)
+        let status = recorders_of(app)?.status(name)?;
+        let tracks = app.hub.stream(name.as_str()).map(|it| it.tracks());
+        Some(Self::of_status(status, tracks.as_deref().unwrap_or(&[])))
     }
 
-    fn of_status(status: RecordingStatus) -> Self {
+    /// Describes the recording of a source with `tracks`.
+    fn of_status(status: RecordingStatus, tracks: &[Track]) -> Self {
         let losses = status.losses.into_iter().map(|it| LossView {
             reason: it.reason,
             count: it.count,
@@ -144,6 +150,11 @@ impl RecordingView {
             state: status.state.as_str(),
             reason: status.reason,
             since_ms: status.since.map(since_1970),
+            left_out: tracks
+                .iter()
+                .filter(|it| !CmafTrack::is_carried(it))
+                .map(|it| it.codec.to_string())
+                .collect(),
             configured: status.is_automatic,
             bytes: status.bytes,
             file: status.file.map(|it| it.display().to_string()),
@@ -179,9 +190,8 @@ async fn change(
             playback::mark(&app, mark).await?;
         }
     }
-    let status = recorders.status(&name);
-    let status = status.ok_or_else(none)?;
-    Ok(Json(RecordingView::of_status(status)))
+    let view = RecordingView::of(&app, &name);
+    Ok(Json(view.ok_or_else(none)?))
 }
 
 fn recorders_of(app: &App) -> Option<&Recorders> {
