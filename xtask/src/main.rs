@@ -98,6 +98,9 @@ usage: cargo xtask RECIPE
                                    relay of the MoQ project, with its publisher and readers
   bench-peers --whip [--hold 20s] [--layouts pinned] [--binary PATH]
                                    publishers by WHIP: ours beside MediaMTX, in turns
+  bench-peers --record [--hold 20s] [--layouts pinned] [--binary PATH]
+                                   recordings of a hundred cameras: ours beside MediaMTX, in
+                                   turns, and beside equal writes
   bench-peers --hls [--hold 10s] [--layouts pinned] [--quick] [--binary PATH]
                                    viewers of HLS: ours beside MediaMTX and nginx with files,
                                    in turns; without --quick writes docs/benchmarks/hls.md

@@ -17,6 +17,7 @@ mod media;
 mod moq;
 mod place;
 mod processor;
+mod record;
 mod results;
 mod running;
 mod server;
@@ -49,16 +50,26 @@ struct Options {
     hold: u64,
     /// Whether results are written into documents; a quick run is only printed.
     writes: bool,
-    /// Run the MoQ comparison (one upload and its readers) instead of viewers.
-    moq: Option<moq::Load>,
-    /// Run the data-channel comparison instead of viewers.
-    data: bool,
-    /// Run the comparison of WHIP publishers instead of viewers.
-    whip: bool,
-    /// Run the comparison of servers of HLS instead of viewers of WebRTC and RTSP.
-    hls: bool,
+    subject: Subject,
     /// Binary of ours to measure; built from the checkout if absent.
     binary: Option<PathBuf>,
+}
+
+/// The load that servers are compared under.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Subject {
+    /// Viewers by WebRTC and RTSP.
+    Viewers,
+    /// Players of HLS.
+    Hls,
+    /// One upload and its readers by MoQ.
+    Moq(moq::Load),
+    /// Data channels.
+    Data,
+    /// Publishers by WHIP.
+    Whip,
+    /// Recordings of many cameras.
+    Record,
 }
 
 /// Numbers of viewers to measure, as `START:END:STEP` on the command line.
@@ -74,26 +85,25 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     let options = Options::parse(arguments).map_err(Failure::usage)?;
     // Read before our own charts change the checkout.
     let circumstances = circumstances(arguments);
-    if options.data {
-        let hold = Duration::from_secs(options.hold);
+    let hold = Duration::from_secs(options.hold);
+    if options.subject == Subject::Data {
         let binary = options.binary.as_deref();
         return Ok(data::run(hold, options.writes, binary, &circumstances)?);
     }
     let lab = prepare(&options)?;
-    if let Some(load) = options.moq {
-        let layout = options.layouts.first().copied().unwrap_or(Layout::Shared);
-        return Ok(moq::run(&lab, layout, load)?);
+    let layout = options.layouts.first().copied().unwrap_or(Layout::Shared);
+    match options.subject {
+        Subject::Viewers | Subject::Data => compare_viewers(&options, &lab, &circumstances)?,
+        Subject::Hls => hls::run(&lab, layout, hold, options.writes)?,
+        Subject::Moq(load) => moq::run(&lab, layout, load)?,
+        Subject::Whip => whip::run(&lab, layout, hold)?,
+        Subject::Record => record::run(&lab, layout, hold)?,
     }
-    if options.whip {
-        let layout = options.layouts.first().copied().unwrap_or(Layout::Shared);
-        let hold = Duration::from_secs(options.hold);
-        return Ok(whip::run(&lab, layout, hold)?);
-    }
-    if options.hls {
-        let layout = options.layouts.first().copied().unwrap_or(Layout::Shared);
-        let hold = Duration::from_secs(options.hold);
-        return Ok(hls::run(&lab, layout, hold, options.writes)?);
-    }
+    Ok(())
+}
+
+/// Compares the servers under viewers by WebRTC and RTSP, in each layout.
+fn compare_viewers(options: &Options, lab: &Lab, circumstances: &str) -> Result<(), String> {
     let servers = available(&options.servers);
     let mut section = String::new();
     let mut measured = Vec::new();
@@ -103,20 +113,17 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
             continue;
         };
         println!("\n== {}: {}", layout.name(), placement.words());
-        let comparison = compare(&options, &servers, &lab, &placement);
+        let comparison = compare(options, &servers, lab, &placement);
         let rows = comparison.rows();
         println!("\n{} viewers:", comparison.at);
         println!("{}", document::aligned(&rows));
         section += &layout_section(&comparison, &placement, &rows);
         measured.extend(comparison.measured().map(str::to_owned));
         if options.writes {
-            publish_chart(&lab, *layout)?;
+            publish_chart(lab, *layout)?;
         }
     }
-    let section = format!(
-        "{}{section}",
-        head(&options, &lab, &circumstances, &measured)
-    );
+    let section = format!("{}{section}", head(options, lab, circumstances, &measured));
     let path = lab.folder.join("section.md");
     write(&path, &section)?;
     println!("reports: {}", lab.folder.display());
@@ -357,31 +364,17 @@ impl Options {
             every: seconds,
             hold: seconds * 2,
             writes: !is_quick,
-            moq: None,
-            data: false,
-            whip: false,
-            hls: false,
+            subject: Subject::Viewers,
             binary: None,
         };
+        let mut asked_readers = None;
         let mut words = arguments.iter();
         while let Some(flag) = words.next() {
             if flag == "--quick" {
                 continue;
             }
-            if flag == "--data" {
-                options.data = true;
-                continue;
-            }
-            if flag == "--whip" {
-                options.whip = true;
-                continue;
-            }
-            if flag == "--hls" {
-                options.hls = true;
-                continue;
-            }
-            if flag == "--moq" {
-                options.moq.get_or_insert_default();
+            if let Some(subject) = Subject::of_flag(flag) {
+                options.subject = subject;
                 continue;
             }
             let mut value = || {
@@ -392,17 +385,21 @@ impl Options {
                 "--servers" => options.servers = servers(value()?)?,
                 "--layouts" => options.layouts = layouts(value()?)?,
                 "--ramp" => options.ramp = Ramp::parse(value()?)?,
-                "--readers" => options.moq.get_or_insert_default().readers = readers(value()?)?,
+                "--readers" => asked_readers = Some(readers(value()?)?),
                 "--every" => options.every = seconds_of(value()?)?,
                 "--binary" => options.binary = Some(PathBuf::from(value()?)),
                 "--hold" => options.hold = seconds_of(value()?)?,
                 other => return Err(format!("bench-peers takes no `{other}`")),
             }
         }
-        if let Some(load) = &mut options.moq
-            && arguments.iter().any(|argument| argument == "--hold")
-        {
-            load.hold = Duration::from_secs(options.hold);
+        if asked_readers.is_some() {
+            options.subject = Subject::Moq(moq::Load::default());
+        }
+        if let Subject::Moq(load) = &mut options.subject {
+            if arguments.iter().any(|argument| argument == "--hold") {
+                load.hold = Duration::from_secs(options.hold);
+            }
+            load.readers = asked_readers.unwrap_or(load.readers);
         }
         Ok(options)
     }
@@ -412,6 +409,19 @@ impl Options {
     fn patience(&self) -> Duration {
         let steps = (self.ramp.end - self.ramp.start).div_ceil(self.ramp.step) + 1;
         Duration::from_secs(3 * (steps * self.every + self.hold)) + MARGIN
+    }
+}
+
+impl Subject {
+    fn of_flag(flag: &str) -> Option<Self> {
+        Some(match flag {
+            "--data" => Self::Data,
+            "--whip" => Self::Whip,
+            "--hls" => Self::Hls,
+            "--record" => Self::Record,
+            "--moq" => Self::Moq(moq::Load::default()),
+            _ => return None,
+        })
     }
 }
 
@@ -518,28 +528,27 @@ mod tests {
 
     #[test]
     fn moq_is_compared_by_its_own_flags() {
-        assert_eq!(parse("").expect("no flags").moq, None);
-        assert_eq!(
-            parse("--moq").expect("a flag").moq,
-            Some(moq::Load::default())
-        );
-        let load = parse("--moq --readers 3 --hold 5s").expect("flags").moq;
-        let load = load.expect("asked for");
-        assert_eq!((load.readers, load.hold), (3, Duration::from_secs(5)));
+        let asked = |line: &str| parse(line).expect("flags").subject;
+        assert_eq!(asked("--moq"), Subject::Moq(moq::Load::default()));
+        let load = moq::Load {
+            readers: 3,
+            hold: Duration::from_secs(5),
+        };
+        assert_eq!(asked("--moq --readers 3 --hold 5s"), Subject::Moq(load));
         assert!(parse("--moq --readers 0").is_err());
     }
 
     #[test]
-    fn data_channels_are_compared_by_their_own_flag() {
-        assert!(!parse("").expect("no flags").data);
-        let options = parse("--data --hold 8s").expect("flags");
-        assert_eq!((options.data, options.hold), (true, 8));
-    }
-
-    #[test]
-    fn servers_of_hls_are_compared_by_their_own_flag() {
-        let options = parse("--hls --quick --hold 8s").expect("flags");
-        assert!(options.hls && !options.writes && options.hold == 8);
+    fn what_is_compared_has_a_flag() {
+        for (line, subject) in [
+            ("", Subject::Viewers),
+            ("--data --hold 8s", Subject::Data),
+            ("--hls --quick --hold 8s", Subject::Hls),
+            ("--record --hold 8s", Subject::Record),
+            ("--whip", Subject::Whip),
+        ] {
+            assert_eq!(parse(line).expect("flags").subject, subject, "{line}");
+        }
     }
 
     #[test]
