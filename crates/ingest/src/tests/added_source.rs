@@ -12,9 +12,12 @@ static FILM: &[u8] = include_bytes!("../../../demux/samples/h264-mp2.ts");
 
 #[test]
 fn the_guide_has_the_source_as_it_is_compiled_here() {
+    let (_, shown) = GUIDE.split_once("```rust\n").expect("the guide has code");
+    let (shown, _) = shown.split_once("```").expect("the code ends");
+    assert!(shown.contains("async fn receive("), "{shown}");
     assert!(
-        GUIDE.contains(SOURCE),
-        "copy crates/ingest/src/tests/udp.rs into the guide"
+        SOURCE.contains(shown),
+        "copy the functions from crates/ingest/src/tests/udp.rs into the guide"
     );
 }
 
