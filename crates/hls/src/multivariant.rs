@@ -14,7 +14,7 @@ use crate::playlist::{SegmentRate, VERSION};
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct MultivariantPlaylist {
-    /// Encodings of the video, the one to begin with first.
+    /// Encodings of the video; players begin with the first.
     pub video: Vec<Variant>,
     /// Encodings of the audio, the one to begin with first. Each is a group by itself, since a group has
     /// one codec only.

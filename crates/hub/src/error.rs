@@ -70,8 +70,8 @@ pub enum PublishError {
     },
 }
 
-/// Returns what lets clients publish under the name of a source of `kind`: an option that cameras and
-/// files have.
+/// Returns the advice how clients may publish under the name of a source of `kind`: an option that
+/// cameras and files have.
 fn remedy(kind: &str) -> &'static str {
     match kind {
         "camera" | "file" => ", or set `publishers: allowed` for this source",

@@ -1,4 +1,4 @@
-//! How large the latest keyframe of a layer is: receivers join a bounded number of packets.
+//! The size of a layer's latest keyframe: receivers join a bounded number of packets.
 
 use glassline_media::MediaUnit;
 

@@ -13,7 +13,7 @@ use crate::stream::{Begin, SourceNote, State, Stream, WantedKeyframes};
 #[derive(Debug)]
 pub struct Publisher {
     stream: Arc<Stream>,
-    /// Which publisher of the stream this is, counted from 1.
+    /// Number of the publisher among those of the stream, from 1.
     number: u64,
     /// State that the stream shall have afterwards, if the source named one.
     final_state: Option<State>,
@@ -37,11 +37,10 @@ impl Stream {
         self.begin(tracks, Begin::Source(None), now)
     }
 
-    /// Begins publishing `tracks` as [`publish`](Self::publish) does, for a source of which `note` says
-    /// how the media comes.
+    /// Begins publishing `tracks` as [`publish`](Self::publish) does, for a source that `note` describes.
     ///
     /// # Errors
-    /// As [`publish`](Self::publish).
+    /// Those of [`publish`](Self::publish).
     pub fn publish_as(
         self: &Arc<Self>,
         note: SourceNote,

@@ -29,7 +29,7 @@ pub(crate) struct Timeline {
     lag: ArrivalLag,
 }
 
-/// Where a frame lies on the stream's timeline.
+/// Position of a frame on the stream's timeline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct UnitTiming {
     /// Presentation time of the frame.

@@ -6,6 +6,6 @@
 /// neither block nor call the stream. It only signals another thread or task, which then polls
 /// its [`Subscription`](crate::Subscription).
 pub trait Wake: Send + Sync {
-    /// Signals that there is something new.
+    /// Signals that units or events are waiting.
     fn wake(&self);
 }

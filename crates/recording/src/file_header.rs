@@ -1,4 +1,4 @@
-//! The note by which a recorded file says itself what it is.
+//! The note in a recorded file about its stream, its time and its losses.
 
 use std::time::{Duration, SystemTime};
 
@@ -55,7 +55,7 @@ pub enum Beginning {
 }
 
 impl Beginning {
-    /// Returns whether the file goes on where the file before ends.
+    /// Returns whether the file continues the previous file without a gap.
     pub const fn is_seamless(&self) -> bool {
         matches!(self, Self::Length | Self::Parameters)
     }

@@ -128,7 +128,7 @@ impl TimeOfDay {
     }
 }
 
-/// Returns the number that `text` is, if it has so many digits and nothing else.
+/// Returns the number in `text`, if it consists of exactly so many digits.
 fn digits_of(text: &str, digits: usize) -> Option<u32> {
     let is_number = text.len() == digits && text.bytes().all(|it| it.is_ascii_digit());
     is_number.then(|| text.parse().ok())?

@@ -6,7 +6,7 @@ use super::rules;
 /// Deepest nesting of boxes that is looked into.
 const DEPTH_MAX: usize = 4;
 
-/// A box: its type and what is in it.
+/// A box: its type and its content.
 type Boxed<'a> = ([u8; 4], &'a [u8]);
 
 /// The boxes at one level, up to the first that is cut off; whether all are whole.

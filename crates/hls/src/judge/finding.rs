@@ -1,4 +1,4 @@
-//! Findings: what breaks the text, where, and what to do.
+//! Findings: the broken rule, its place, and the advice.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -23,7 +23,7 @@ pub struct Rule {
     pub severity: Severity,
     /// Section of draft-pantos-hls-rfc8216bis-22.
     pub section: &'static str,
-    /// Advice for whoever runs the server.
+    /// Advice for the operator of the server.
     pub change: &'static str,
 }
 
@@ -71,7 +71,7 @@ pub struct Finding {
     pub section: &'static str,
     /// Number of the line in the playlist where it was found first; 0 for none.
     pub line: usize,
-    /// Sentence that says what was found first.
+    /// Sentence about the first finding of this rule.
     pub what: String,
     /// How often it was found.
     pub times: u64,

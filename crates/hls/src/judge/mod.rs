@@ -7,7 +7,7 @@
 //! bytes ─────► boxes: fragments, init ───────┘
 //! ```
 //!
-//! Whoever follows a playlist loads it, and gives what came with its time. A MUST of the text is an error,
+//! The caller loads a playlist, and gives each answer with its time. A MUST of the text is an error,
 //! a SHOULD a warning.
 
 mod boxes;

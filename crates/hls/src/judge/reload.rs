@@ -128,7 +128,7 @@ pub fn judge_reload(answer: ReloadAnswer<'_>, findings: &mut Findings) {
     }
 }
 
-/// Judges whether the answer has what was asked for.
+/// Judges whether the answer has the requested segment or part.
 fn arrived(
     directive: Directive,
     position: Position,

@@ -1,4 +1,4 @@
-//! Rules over a playlist that is loaded again and again: what a server may change, and when.
+//! Rules for a playlist that is loaded repeatedly: the changes that a server may make, and when.
 
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ impl Follower {
         self.last.as_ref()
     }
 
-    /// Judges a load beside the one before.
+    /// Judges a load by the previous load.
     pub fn take(&mut self, load: Load<'_>, findings: &mut Findings) {
         let new = load.playlist;
         if let Some(old) = &self.last {
@@ -90,7 +90,7 @@ impl Follower {
     }
 }
 
-/// Compares what describes the whole playlist.
+/// Compares the tags that describe the whole playlist.
 fn heads(old: &MediaPlaylist, new: &MediaPlaylist, findings: &mut Findings) {
     let line = |tag| new.text.line(tag).unwrap_or(0);
     if old.target_duration != new.target_duration {

@@ -194,7 +194,7 @@ impl MediaPlaylist {
         }
     }
 
-    /// Returns what the playlist promises.
+    /// Returns the terms of the playlist.
     pub const fn terms(&self) -> &Terms {
         &self.terms
     }
@@ -281,7 +281,7 @@ impl MediaPlaylist {
         }
     }
 
-    /// Adds a segment without media in place of what the source did not send.
+    /// Adds a segment without media for a time in which the source sent nothing.
     pub fn push_gap(&mut self, duration: Duration, date: Duration) {
         self.close();
         self.begin(date);
@@ -392,7 +392,7 @@ impl MediaPlaylist {
     }
 }
 
-/// Where a part came to be.
+/// Place of a new part in its playlist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pushed {
     /// Media Sequence Number of its segment.

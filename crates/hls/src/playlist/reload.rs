@@ -36,7 +36,7 @@ pub enum DirectivesError {
 /// Result of [`MediaPlaylist::answer`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// The playlist has what was asked for.
+    /// The playlist has the requested segment or part.
     Now,
     /// The playlist is to have it soon.
     Wait,

@@ -9,7 +9,7 @@ pub struct Fault {
     pub line: usize,
     /// Section of the text that is broken.
     pub section: &'static str,
-    /// Sentence that says what is wrong.
+    /// Sentence that names the fault.
     pub what: String,
 }
 

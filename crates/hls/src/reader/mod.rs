@@ -60,7 +60,7 @@ pub enum Playlist {
 /// A playlist as far as it could be understood, and its faults.
 #[derive(Clone, Debug)]
 pub struct Reading {
-    /// The playlist, without what its faults made unreadable.
+    /// The readable part of the playlist.
     pub playlist: Playlist,
     /// Places that break the rules of §4, in the order of the lines; at most a hundred.
     pub faults: Vec<Fault>,

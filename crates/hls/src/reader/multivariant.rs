@@ -23,7 +23,7 @@ pub struct MultivariantPlaylist {
     pub renditions: Vec<Rendition>,
     /// Variables that media playlists may import.
     pub variables: BTreeMap<String, String>,
-    /// Facts about the text, for those who judge it.
+    /// Facts about the text, for the judge.
     pub text: TextFacts,
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::tag::Tag;
 use super::value::DateTime;
 
-/// A media playlist: the segments of one rendition, and what the server offers for them.
+/// A media playlist: the segments of one rendition, and the server's offers beside them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct MediaPlaylist {
     /// Compatibility version; `None` without the tag, which means 1.
@@ -44,7 +44,7 @@ pub struct MediaPlaylist {
     pub reports: Vec<RenditionReport>,
     /// Date ranges, each tag on its own.
     pub date_ranges: Vec<DateRange>,
-    /// Facts about the text, for those who judge it.
+    /// Facts about the text, for the judge.
     pub text: TextFacts,
 }
 
@@ -315,7 +315,7 @@ pub struct Map {
 pub struct Key {
     /// Method of the encryption, such as AES-128.
     pub method: String,
-    /// Where the key is.
+    /// URI of the key.
     pub uri: Option<String>,
     /// Initialization vector, as it stands there.
     pub iv: Option<String>,

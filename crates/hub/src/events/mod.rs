@@ -1,5 +1,5 @@
-//! What happens to the streams of a hub, for those who begin and end with them: hooks, logs, egresses
-//! and recorders.
+//! Events of a hub's streams, for parts that begin and end with them: hooks, logs, egresses and
+//! recorders.
 //!
 //! ```text
 //! Stream: publish, finish, set_state, first viewer … ─┐ summary, under the stream's lock
@@ -7,9 +7,9 @@
 //!                                                          full: emptied        ─► Present
 //! ```
 //!
-//! A reader first gets every stream that there is, and then each change, without a gap. A queue that is
-//! full is emptied, and its reader gets every stream again: nothing is lost without a word, and no
-//! publisher or viewer waits for a reader. While nobody reads, a change costs one look at a counter.
+//! A reader first gets all present streams, and then each change, without a gap. A full queue is emptied,
+//! and its reader gets all present streams again, so that no loss goes unnoticed and no publisher or
+//! viewer waits for a reader. Without readers, a change costs one look at a counter.
 //!
 //! Locks are taken in the order list of streams, stream, queues. A stream locks the queues while its
 //! own lock is held, so that its events have the order of its changes, and pushes after it gave its own
@@ -43,7 +43,7 @@ const OF_ONE: Bound = Bound {
     bytes: 64 << 10,
 };
 
-/// A reader of a hub's events: the streams that there are, and then every change of them.
+/// Reader of a hub's events: first all present streams, then each change of a stream.
 ///
 /// [`Hub::events`] and [`Hub::events_of`] create readers.
 pub struct StreamEvents {
@@ -54,8 +54,8 @@ pub struct StreamEvents {
 }
 
 impl Hub {
-    /// Returns a reader of the events of all streams. `wake` is called at once, for the streams that
-    /// there are, and after each change, for as long as the reader lives.
+    /// Returns a reader of the events of all streams. `wake` is called at once, for the
+    /// present streams, and after each change, for as long as the reader lives.
     ///
     /// The waker is called while the events are locked: it must neither block nor call the hub.
     pub fn events(self: &Arc<Self>, wake: Arc<dyn Wake>) -> StreamEvents {
@@ -79,7 +79,7 @@ impl StreamEvents {
         }
     }
 
-    /// Appends what happened since the last call to `out`, in the order of each stream's changes.
+    /// Appends the events since the last call to `out`, in the order of each stream's changes.
     ///
     /// The first event of all, and the first one after more changes than a queue takes, is
     /// [`StreamEvent::Present`]. Its cost is a short lock of each stream.

@@ -1,4 +1,4 @@
-//! The queues of all who read the events of one hub.
+//! The queues of all readers of one hub's events.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -54,10 +54,10 @@ pub(super) struct Taken {
 }
 
 impl EventQueues {
-    /// Returns whether nobody reads.
+    /// Returns whether there are no readers.
     ///
-    /// A stream asks under its own lock. A reader counts before it locks streams to learn how they are,
-    /// so it either gets the event of a change or finds the stream changed.
+    /// A stream calls this under its own lock. A reader is counted before it locks the streams for their
+    /// summaries, so it either gets the event of a change or reads the changed stream.
     pub(crate) fn is_empty(&self) -> bool {
         self.0.count.load(Ordering::Relaxed) == 0
     }

@@ -15,9 +15,10 @@ impl<T> Default for StreamTable<T> {
 
 impl<T> StreamTable<T> {
     /// Calls `look` for each stream of `event` with the name, the value so far, and the stream, which is
-    /// `None` if it is no more. The value that `look` returns is kept for a stream that there is.
+    /// `None` if the hub does not list it any more. The value that `look` returns is kept for a listed
+    /// stream.
     ///
-    /// After the reader fell behind, these are all streams that there are and all that the table knew.
+    /// After the reader fell behind, these are all listed streams and all streams of the table.
     pub fn follow(
         &mut self,
         event: &StreamEvent,

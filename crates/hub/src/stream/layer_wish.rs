@@ -41,7 +41,7 @@ pub enum NoSuchLayer {
     Unknown {
         /// Name that was asked for.
         rid: String,
-        /// The layers that there are.
+        /// The layers of the track.
         known: String,
     },
     /// The layer does not come.

@@ -259,12 +259,12 @@ impl Stream {
         &self.name
     }
 
-    /// Returns what the source of the stream is doing.
+    /// Returns the state of the stream's source.
     pub fn state(&self) -> State {
         self.lock().state.clone()
     }
 
-    /// Sets what the source is doing, for a source that does not publish now.
+    /// Sets the state of a source that does not publish now.
     pub fn set_state(&self, state: State) {
         let mut inner = self.lock();
         if inner.is_deleted {
@@ -287,7 +287,7 @@ impl Stream {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sets who gets video transcoded from now on.
+    /// Sets the viewers who get transcoded video from now on.
     pub fn set_transcode(&self, choice: Option<Transcode>) {
         *self
             .transcode
@@ -295,12 +295,12 @@ impl Stream {
             .unwrap_or_else(PoisonError::into_inner) = choice;
     }
 
-    /// Returns what a request may wait for while the stream has no tracks.
+    /// Returns the event that a request may wait for while the stream has no tracks.
     pub fn prospect(&self) -> Prospect {
         self.lock().prospect
     }
 
-    /// Sets what a request may wait for while the stream has no tracks.
+    /// Sets the event that a request may wait for while the stream has no tracks.
     pub fn set_prospect(&self, prospect: Prospect) {
         let mut inner = self.lock();
         if std::mem::replace(&mut inner.prospect, prospect) != prospect {
@@ -366,7 +366,7 @@ impl Stream {
         self.lock().ring(layer.into())?.keyframe_size()
     }
 
-    /// Returns what the present or latest source says of itself; `None` if it says nothing.
+    /// Returns the note of the present or latest source; `None` if there is none.
     pub fn source_note(&self) -> Option<Arc<SourceNote>> {
         self.lock().note.clone()
     }

@@ -18,14 +18,14 @@ use crate::ring::Ring;
 /// request may be lost on its way.
 const REQUEST_AGAIN: Duration = Duration::from_secs(1);
 
-/// How a publisher begins.
+/// The place that a publisher takes when it begins.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Begin {
-    /// As the source, if no other source publishes.
+    /// The source, if no other source publishes.
     Source(Option<SourceNote>),
-    /// As the source, in place of one that may still publish.
+    /// The source, in place of another source that may still publish.
     Replace(SourceNote),
-    /// In place of a source that is away, or has sent nothing for `silence`.
+    /// The stand-in for a source that is away, or has sent nothing for `silence`.
     StandIn {
         /// The name of the published media, for the API.
         what: String,

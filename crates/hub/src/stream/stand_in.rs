@@ -1,4 +1,4 @@
-//! What is published in place of a source that is away.
+//! The media that is published in place of a source that is away.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -61,7 +61,7 @@ impl Stream {
         Ok(Publisher::of(self, number))
     }
 
-    /// Returns what is published in place of the source; `None` if nothing is.
+    /// Returns the name of the media that is published in place of the source; `None` without any.
     pub fn standing_in(&self) -> Option<Arc<str>> {
         self.lock().stand_in.as_ref().map(|it| Arc::clone(&it.what))
     }

@@ -52,7 +52,7 @@ impl Inner {
 }
 
 impl Stream {
-    /// Returns what viewers can expect of the stream now.
+    /// Returns the present status of the stream, for viewers.
     pub fn status(&self, now: Instant) -> Status {
         let inner = self.lock();
         let silence = inner.source.as_ref().map(|it| it.silent_for(now));

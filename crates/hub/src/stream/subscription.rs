@@ -75,7 +75,7 @@ pub struct Subscription {
 }
 
 impl Stream {
-    /// Subscribes to what is published from now on. `wake` is called whenever there is more to
+    /// Subscribes to the units that are published from now on. `wake` is called whenever there is more to
     /// read, for as long as the subscription lives.
     pub fn subscribe(self: &Arc<Self>, wake: Arc<dyn Wake>) -> Subscription {
         let mut inner = self.lock();

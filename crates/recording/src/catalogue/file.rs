@@ -26,7 +26,7 @@ impl TimeRange {
 /// A recorded file as the catalogue knows it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RecordedFile {
-    /// Where the file is.
+    /// Path of the file.
     pub path: PathBuf,
     /// Stream that the file is of.
     pub stream: StreamName,
@@ -40,7 +40,7 @@ pub struct RecordedFile {
     pub start: SystemTime,
     /// Time from the first frame to the end of the last one that is in the file.
     pub duration: Duration,
-    /// Size of what was written so far.
+    /// Bytes that were written so far.
     pub bytes: u64,
     /// Tracks, in the order of the file.
     pub tracks: Vec<RecordedTrack>,
@@ -85,7 +85,7 @@ impl CopyState {
 }
 
 impl RecordedFile {
-    /// Returns what the file says of itself.
+    /// Returns the note in the file.
     pub(super) fn header(&self) -> FileHeader {
         FileHeader {
             stream: self.stream.clone(),
@@ -117,7 +117,7 @@ pub struct CopiesWaiting {
 }
 
 impl CopiesWaiting {
-    /// Adds those of another stream.
+    /// Adds the counts of another stream.
     pub(super) fn join(&mut self, other: Self) {
         self.files += other.files;
         self.bytes += other.bytes;
@@ -170,7 +170,7 @@ pub struct RecordedStream {
 }
 
 impl RecordedStream {
-    /// Adds what another folder has of the stream.
+    /// Adds the stream's files of another folder.
     pub(super) fn join(&mut self, other: &Self) {
         self.first = self.first.min(other.first);
         self.last = self.last.max(other.last);

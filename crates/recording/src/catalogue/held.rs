@@ -75,7 +75,7 @@ impl HeldFile {
 }
 
 impl OpenRecording {
-    /// Fills `buffer` with what stands at `offset`.
+    /// Fills `buffer` with the bytes at `offset`.
     ///
     /// # Errors
     /// Returns the error of the system or the storage, or that the file ends before.

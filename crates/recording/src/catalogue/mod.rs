@@ -77,7 +77,7 @@ pub enum CatalogueError {
         /// The error that the system returned.
         error: io::Error,
     },
-    /// No folder of recordings is there.
+    /// The server has no folder of recordings.
     #[error("no folder of recordings is there now; the setting `recordings.folder` names one")]
     NoFolder,
 }
@@ -103,7 +103,7 @@ impl Catalogue {
         Ok(())
     }
 
-    /// Makes the index of `folder` anew from its files, and returns what was found wrong with them.
+    /// Makes the index of `folder` anew from its files, and returns the faults of the files.
     ///
     /// # Errors
     /// Returns [`CatalogueError`] if the folder cannot be read, or the index cannot be written.
@@ -279,7 +279,7 @@ impl Catalogue {
         self.folders().into_iter().find(|it| it.folder() == path)
     }
 
-    /// Returns who holds files.
+    /// Returns the holders of files.
     pub(crate) fn holders(&self) -> &Arc<Holders> {
         &self.holders
     }

@@ -46,7 +46,7 @@ impl StageMinute {
         UNIX_EPOCH + Duration::from_secs(self.at_s.min(last))
     }
 
-    /// Adds what another server says of the minute.
+    /// Adds the figures of another server for the minute.
     pub fn join(&mut self, other: &Self) {
         for (stage, ms) in &other.p95_ms {
             let longest = self.p95_ms.entry(stage.clone()).or_default();

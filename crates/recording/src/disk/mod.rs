@@ -1,4 +1,4 @@
-//! The file layer below recordings: what is asked of a disk, and why one refuses.
+//! The file layer below recordings: the calls to a disk, and the reasons of refusals.
 //!
 //! The writers know disks by these traits alone, so that tests put a slow, a full or a forgetful one in
 //! place of the real.
@@ -47,7 +47,7 @@ pub(crate) trait DiskFile: fmt::Debug + Send + Sync {
     /// Returns the system's error. A part of the pieces may have been written.
     fn append(&self, pieces: &[Bytes]) -> io::Result<()>;
 
-    /// Writes over what is at `offset`.
+    /// Overwrites the bytes at `offset`.
     ///
     /// # Errors
     /// Returns the system's error.
@@ -69,7 +69,7 @@ pub(crate) trait DiskFile: fmt::Debug + Send + Sync {
     /// Returns when everything that was appended is on the disk.
     ///
     /// # Errors
-    /// Returns the system's error, after which nobody knows what is on the disk.
+    /// Returns the system's error, after which the content of the disk is unknown.
     fn sync(&self) -> io::Result<()>;
 
     /// Makes the file end at `bytes`, and returns what was reserved behind.

@@ -86,7 +86,7 @@ impl ModelDisk {
         self.lock().free = bytes;
     }
 
-    /// Returns what the files have in memory, by path.
+    /// Returns the content of the files in memory, by path.
     pub(crate) fn written(&self) -> BTreeMap<PathBuf, Vec<u8>> {
         let state = self.lock();
         let files = state.files.iter();
@@ -95,7 +95,7 @@ impl ModelDisk {
             .collect()
     }
 
-    /// Returns what the files have on the disk after its power failed now.
+    /// Returns the content of the files on the disk if its power failed now.
     pub(crate) fn after_power_failure(&self) -> BTreeMap<PathBuf, Vec<u8>> {
         let state = self.lock();
         let files = state.files.iter();

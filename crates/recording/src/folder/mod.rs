@@ -22,7 +22,7 @@ pub(crate) use emptied::remove_empty_folders;
 pub use identity::FolderId;
 pub(crate) use layout::{FilePlace, MARKS_FILE, STAGES_FILE, day_folder};
 
-/// Folder of what is ours.
+/// Folder of the index and of notes, within a folder of recordings.
 pub(crate) const OWN: &str = ".glassline";
 
 /// A folder of recordings that this process may write to, for as long as the value lives.

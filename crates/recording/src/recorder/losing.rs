@@ -1,4 +1,4 @@
-//! A loss that goes on.
+//! A loss that has not ended.
 
 use std::time::{Duration, Instant};
 

@@ -21,7 +21,7 @@ pub(super) struct OpenFile {
     end: Duration,
 }
 
-/// The end of a file: what is appended, and what is written over its beginning.
+/// The end of a file: bytes that are appended, and bytes that replace its beginning.
 #[derive(Debug)]
 pub(super) struct FileTail {
     pub(super) pieces: Vec<Bytes>,

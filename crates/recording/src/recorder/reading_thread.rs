@@ -192,7 +192,7 @@ impl Recording {
         }
     }
 
-    /// Reads what was published, and records it.
+    /// Reads published units, and records them.
     fn read(&mut self, units: &mut Vec<Arc<MediaUnit>>, now: Now) {
         if self.layout.is_none() {
             self.begin(now);
@@ -336,7 +336,7 @@ impl PollingThread for Reading {
     }
 }
 
-/// Returns what tells a layer recording from all others while it lives.
+/// Returns the identity of a layer recording while it lives.
 fn key_of(layer_recording: &Arc<LayerRecording>) -> usize {
     Arc::as_ptr(layer_recording).addr()
 }

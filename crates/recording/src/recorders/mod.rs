@@ -1,4 +1,4 @@
-//! All recordings of a server: what is to be recorded, and what happens to it.
+//! All recordings of a server: their plan, their state and their events.
 //!
 //! ```text
 //! Plan, StreamEvents, wishes ─► Recorders ─► ReadingThread ─► JobQueue ─► FolderThread, one a folder
@@ -44,7 +44,7 @@ const PULLED: &str = "pull";
 /// Ending of the file of wishes, beside that of the known folders.
 const WISHES_FILE: &str = "wishes.json";
 
-/// Longest time that a folder which is not recorded into any more has for what is queued.
+/// Longest time that a folder which left the plan has for its queue.
 const GONE_WITHIN: Duration = Duration::from_secs(30);
 
 /// Everything that recordings need of a server.
@@ -170,7 +170,7 @@ impl Recorders {
         Ok(())
     }
 
-    /// Follows what happens to streams.
+    /// Follows the events of streams.
     pub fn observe(&self, happened: &[StreamEvent]) {
         let mut inner = self.lock();
         for event in happened {
@@ -219,7 +219,7 @@ impl Recorders {
         Ok(())
     }
 
-    /// Returns what the recording of a stream does; `None` if nothing is configured for it.
+    /// Returns the state of a stream's recording; `None` if nothing is configured for the stream.
     pub fn status(&self, name: &StreamName) -> Option<RecordingStatus> {
         let inner = self.lock();
         let plan = (inner.plan.of_stream)(name)?;
@@ -259,7 +259,7 @@ impl Recorders {
         folders.collect()
     }
 
-    /// Returns what was deleted since the server began.
+    /// Returns the counts of deleted files since the server began.
     pub fn deleted(&self) -> DeletedSum {
         let inner = self.lock();
         let deleted = inner.retention.deleted();
@@ -270,7 +270,7 @@ impl Recorders {
         }
     }
 
-    /// Looks at folders and recordings, and returns what happened since the last call. Call this about
+    /// Looks at folders and recordings, and returns the events since the last call. Call this about
     /// once a second.
     pub fn tick(&self) -> Vec<RecorderEvent> {
         let mut inner = self.lock();

@@ -49,13 +49,13 @@ pub struct StreamPlan {
     pub keep: Keep,
 }
 
-/// Which layers of a stream with several are recorded.
+/// The recorded layers of a stream with several.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Layers {
-    /// The best one of each time, as viewers get it.
+    /// The best layer at each time, as viewers get it.
     #[default]
     Best,
-    /// Each one, in files of its own.
+    /// Each layer, in files of its own.
     All,
     /// The one with this name.
     Named(String),

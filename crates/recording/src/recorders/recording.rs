@@ -30,7 +30,7 @@ pub(super) struct Known {
     pub(super) was_losing: bool,
 }
 
-/// A recording that goes on.
+/// A recording that is under way.
 #[derive(Debug)]
 pub(super) struct Running {
     pub(super) plan: StreamPlan,
@@ -103,7 +103,7 @@ impl Known {
         });
     }
 
-    /// Returns what the recording of the stream does.
+    /// Returns the state of the stream's recording.
     pub(super) fn status(
         &self,
         stream: &StreamName,

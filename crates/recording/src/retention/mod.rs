@@ -44,7 +44,7 @@ pub struct Deleted {
     pub is_uncopied: bool,
 }
 
-/// Deletes what is not to be kept.
+/// Deletes the files that the plan does not keep.
 #[derive(Debug)]
 pub struct Retention {
     catalogue: Catalogue,
@@ -53,7 +53,7 @@ pub struct Retention {
 }
 
 impl Retention {
-    /// Creates what deletes the files of a catalogue.
+    /// Creates the retention of a catalogue's files.
     pub fn new(catalogue: Catalogue) -> Self {
         Self {
             catalogue,
@@ -62,7 +62,7 @@ impl Retention {
         }
     }
 
-    /// Deletes what `plan` does not keep at `now`. Call this every few seconds, from a thread that may
+    /// Deletes files that `plan` does not keep at `now`. Call this every few seconds, from a thread that may
     /// block.
     ///
     /// # Errors

@@ -1,4 +1,4 @@
-//! The thread that deletes what is not to be kept.
+//! The thread that deletes files whose time is over.
 
 use std::fmt;
 use std::io;
@@ -86,7 +86,7 @@ impl RetentionThread {
         self.shared.lock().plan = plan;
     }
 
-    /// Returns what was deleted since the server began.
+    /// Returns the counts of deleted files since the server began.
     pub(crate) fn deleted(&self) -> &DeletedCounters {
         &self.shared.deleted
     }

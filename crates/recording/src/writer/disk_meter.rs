@@ -12,7 +12,7 @@ pub(crate) struct DiskMeter {
     began: Instant,
     /// Ends and lengths of the waits, the newest last.
     waits: VecDeque<(Instant, Duration)>,
-    /// Beginning of the wait that goes on.
+    /// Beginning of the present wait.
     waiting_since: Option<Instant>,
     /// Sum of all waits.
     total: Duration,

@@ -132,7 +132,7 @@ impl FolderThread {
         }
     }
 
-    /// Writes what is queued, ends all files, and returns by `deadline`: a disk that hangs keeps nobody.
+    /// Writes the queue, ends all files, and returns by `deadline`, also if the disk hangs.
     pub(crate) fn stop(self, deadline: Instant) {
         self.shared.queue.close();
         for thread in self.threads {
@@ -196,7 +196,7 @@ impl Opening {
         }
     }
 
-    /// Opens the folder, and finds what a crash left.
+    /// Opens the folder, and finds files that a crash left open.
     fn open(&self) -> Result<OpenFolder, String> {
         let parts = &self.parts;
         lock(&self.shared.of_writes).begin(Instant::now());

@@ -99,7 +99,7 @@ impl LayerRecording {
         self.lock().failure.take()
     }
 
-    /// Returns the figures as they are now.
+    /// Returns the present figures.
     pub(crate) fn figures(&self) -> LayerRecordingFigures {
         self.lock().figures.clone()
     }

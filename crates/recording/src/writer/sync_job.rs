@@ -31,7 +31,7 @@ pub(crate) struct SyncJob {
     pub(super) file: Arc<SharedFile>,
     /// Bytes that the file has.
     pub(super) bytes: u64,
-    /// The last step when the file has its whole content; `None` for a file that goes on.
+    /// The last step of a complete file; `None` for a file that grows.
     pub(super) end: Option<SyncedEnd>,
 }
 

@@ -57,7 +57,7 @@ pub struct PlannedRung {
 /// The need for the rungs of a stream.
 #[derive(Clone, Debug)]
 pub struct LadderNeed {
-    /// The rungs that there are.
+    /// The rungs of the present ladder.
     pub plan: Arc<LadderPlan>,
     /// The layers of the track that receivers read.
     pub read: LayersRead,

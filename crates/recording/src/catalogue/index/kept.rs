@@ -1,4 +1,4 @@
-//! The questions of those who delete files and who copy them: which files are on the disk, which have
+//! The queries of retention and of the copier: which files are on the disk, which have
 //! a copy, and which of them is the next.
 
 use std::path::Path;

@@ -208,7 +208,7 @@ impl FolderIndex {
         }
     }
 
-    /// Notes what could not be noted before.
+    /// Notes the rows that could not be noted before.
     pub(crate) fn retry(&self) {
         for (path, growth) in std::mem::take(&mut *lock(&self.unsaid)) {
             if self.end(&path, growth).is_err() {
@@ -367,7 +367,7 @@ impl FolderIndex {
         Ok(streams)
     }
 
-    /// Adds what open files have beyond their rows.
+    /// Adds the content of open files beyond their rows.
     fn add_growth(&self, streams: &mut [RecordedStream]) -> Result<(), CatalogueError> {
         if lock(&self.growing).is_empty() {
             return Ok(());

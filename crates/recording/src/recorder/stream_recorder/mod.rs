@@ -14,7 +14,7 @@ use crate::disk::Failure;
 use crate::file_header::{Beginning, FileHeader};
 use crate::writer::{FileEnd, Fragment as WrittenFragment, Job, JobQueue, LayerRecording, NewFile};
 
-/// Length of a fragment: what a crash of the machine's process may cost.
+/// Length of a fragment: the footage that a crash of the server may cost.
 const FRAGMENT: Duration = Duration::from_secs(1);
 
 /// Difference between a file's beginning and the end of the file before that says that the machine's
@@ -376,7 +376,7 @@ impl StreamRecorder {
         }
     }
 
-    /// Counts what was lost since the last call.
+    /// Counts losses since the last call.
     fn count_loss(&mut self, now: Now) {
         if let Some(losing) = &mut self.losing {
             let more = losing.count_to(now.wall.unix(now.at));
@@ -402,7 +402,7 @@ impl StreamRecorder {
     }
 }
 
-/// Creates what cuts the tracks. Files begin where they are asked for.
+/// Creates the fragmenter of the tracks. Files begin where they are asked for.
 fn fragmenter(
     tracks: &[(TrackIndex, Track)],
     origin: Option<MediaTime>,

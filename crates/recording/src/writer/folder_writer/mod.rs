@@ -71,7 +71,7 @@ pub(crate) struct FolderWriter {
     refused_since: Option<Instant>,
     /// Syncs that are due.
     syncs: Vec<SyncJob>,
-    /// Instant at which the index is told again what it did not take.
+    /// Instant at which rows that the index refused are written again.
     retry_at: Instant,
 }
 
@@ -378,7 +378,7 @@ impl fmt::Debug for FolderWriter {
     }
 }
 
-/// Returns what tells a layer recording from all others while it lives.
+/// Returns the identity of a layer recording while it lives.
 fn key_of(layer_recording: &Arc<LayerRecording>) -> usize {
     Arc::as_ptr(layer_recording).addr()
 }
