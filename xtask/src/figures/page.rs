@@ -25,7 +25,8 @@ together: [how to run it](README.md#all-figures-anew).
 
 /// Meaning of the signs in tables.
 const SIGNS: &str = "\
-In parentheses: ratio to a floor or a peer, measured in the same run.
+In parentheses: ratio to a floor or a peer, measured in the same run. Of some recipes only the main \
+values have a row; `docs/benchmarks/results` has all.
 
 - ▲ improved, ▼ worsened, ◆ moved where no direction is better, since the run before on the same kind \
 of processor: medians further apart than the tolerance (a tenth, unless the recipe says otherwise), \
@@ -161,7 +162,11 @@ impl<'a> Table<'a> {
         Table {
             recipe: recipe.name,
             about: recipe.about,
-            rows: names(recipe, columns).into_iter().filter_map(row).collect(),
+            rows: names(recipe, columns)
+                .into_iter()
+                .filter(|name| recipe.shows(name))
+                .filter_map(row)
+                .collect(),
         }
     }
 

@@ -25,6 +25,9 @@ pub(super) struct Recipe {
     pub(super) noise: Tolerance,
     /// Whether wide AES decides the values, so that a second run without it says something.
     pub(super) is_crypto: bool,
+    /// Parts of the names of the values that have a row on the page; empty for all values. Stored results
+    /// have all of them.
+    pub(super) on_page: &'static [&'static str],
 }
 
 /// How a recipe is performed.
@@ -188,6 +191,11 @@ impl Value {
 }
 
 impl Recipe {
+    /// Returns whether the value called `name` has a row on the page.
+    pub(super) fn shows(&self, name: &str) -> bool {
+        self.on_page.is_empty() || self.on_page.iter().any(|part| name.contains(part))
+    }
+
     /// Command as a person would type it, for pages and for noticing that a recipe has changed.
     pub(super) fn command(&self, is_quick: bool) -> String {
         let work = self.work(is_quick);

@@ -15,6 +15,7 @@ const BASE: Recipe = Recipe {
     values: &[],
     noise: TENTH,
     is_crypto: false,
+    on_page: &[],
 };
 
 pub(super) const ATTACKS: Recipe = Recipe {

@@ -14,6 +14,7 @@ pub(super) const CALL: Recipe = Recipe {
     values: &[],
     noise: TENTH,
     is_crypto: false,
+    on_page: &["Ms10, 48000 Hz"],
 };
 
 const CALL_WORK: Work = Work::Bench {
@@ -34,6 +35,7 @@ pub(super) const TRANSCODE: Recipe = Recipe {
     values: &[],
     noise: TENTH,
     is_crypto: false,
+    on_page: &[],
 };
 
 const TRANSCODE_WORK: Work = Work::Bench {
@@ -58,4 +60,5 @@ pub(super) const AAC: Recipe = Recipe {
     values: &[],
     noise: TENTH,
     is_crypto: false,
+    on_page: &[", 8000 Hz, 32", ", 16000 Hz, 48", ", 48000 Hz, 96"],
 };

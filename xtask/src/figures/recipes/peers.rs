@@ -20,6 +20,7 @@ const BASE: Recipe = Recipe {
     values: &[],
     noise: TENTH,
     is_crypto: false,
+    on_page: &[],
 };
 
 /// Glassline's cost by WebRTC with 100 viewers, beside that of `peer`.

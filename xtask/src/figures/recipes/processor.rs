@@ -17,6 +17,7 @@ const BASE: Recipe = Recipe {
     values: &[],
     noise: TENTH,
     is_crypto: false,
+    on_page: &[],
 };
 
 pub(super) const SEAL: Recipe = Recipe {
@@ -64,6 +65,7 @@ pub(super) const RECORDS: Recipe = Recipe {
     quick: Some(RECORDS_WORK),
     minutes: (0.2, 0.2),
     is_crypto: true,
+    on_page: &["aes-128-gcm", "chacha20"],
     ..BASE
 };
 
@@ -187,6 +189,7 @@ pub(super) const SCTP_COST: Recipe = Recipe {
     },
     minutes: (3.0, 3.0),
     turns: 1,
+    on_page: &[", 4 MiB, 0 ms, zero", ", 4 MiB, 20 ms, crc32c"],
     ..BASE
 };
 

@@ -21,6 +21,7 @@ const BASE: Recipe = Recipe {
     values: &[],
     noise: EXACT,
     is_crypto: false,
+    on_page: &[],
 };
 
 const WAITS: &[Value] = &[
