@@ -35,9 +35,8 @@ pub(crate) enum Action {
     },
     /// Turn a configuration of MediaMTX or go2rtc into one of this server.
     ///
-    /// Which of the two the file is of shows in its keys. What could not be taken is named on stderr,
-    /// line by line; then the exit code is 3. The result is as secret as the file, since it has
-    /// passwords of cameras.
+    /// The keys of the file tell its server. Lines that could not be taken are named on stderr; then the
+    /// exit code is 3. The result is as secret as the file, since it has passwords of cameras.
     Import {
         /// Configuration file, mediamtx.yml or go2rtc.yaml.
         file: PathBuf,
