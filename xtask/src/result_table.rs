@@ -14,6 +14,8 @@ pub(crate) struct Page {
     /// Name of the files in `docs/benchmarks`, without extension.
     pub(crate) name: &'static str,
     pub(crate) columns: &'static [&'static str],
+    /// Columns that the CSV file alone has.
+    pub(crate) off_page: &'static [&'static str],
 }
 
 /// Rows by their first cell.
@@ -30,6 +32,13 @@ impl Page {
     fn path(&self, extension: &str) -> PathBuf {
         let file = format!("docs/benchmarks/{}.{extension}", self.name);
         process::root().join(file)
+    }
+
+    /// The cells of a row that stand on the page.
+    fn shown<'a>(&self, cells: impl Iterator<Item = &'a str>) -> impl Iterator<Item = &'a str> {
+        let columns = self.columns.iter();
+        let shown = columns.map(|column| !self.off_page.contains(column));
+        cells.zip(shown).filter_map(|(cell, is_shown)| is_shown.then_some(cell))
     }
 }
 
@@ -94,11 +103,13 @@ impl Table {
     }
 
     fn markdown(&self) -> String {
-        let columns = self.page.columns;
-        let line = "---|".repeat(columns.len());
-        let mut out = format!("| {} |\n|{line}\n", columns.join(" | "));
+        let page = self.page;
+        let head: Vec<&str> = page.shown(page.columns.iter().copied()).collect();
+        let line = "---|".repeat(head.len());
+        let mut out = format!("| {} |\n|{line}\n", head.join(" | "));
         for row in self.rows.values() {
-            let _ = writeln!(out, "| {} |", row.join(" | "));
+            let cells: Vec<&str> = page.shown(row.iter().map(String::as_str)).collect();
+            let _ = writeln!(out, "| {} |", cells.join(" | "));
         }
         out
     }
@@ -153,11 +164,13 @@ mod tests {
 
     static PAGE: Page = Page {
         name: "toys",
-        columns: &["toy", "count", "day"],
+        columns: &["toy", "count", "color", "day"],
+        off_page: &["color"],
     };
 
     fn row(name: &str, count: u32) -> Vec<String> {
-        vec![name.to_owned(), count.to_string(), "2026-11-22".to_owned()]
+        let cells = [name, &count.to_string(), "red", "2026-11-22"];
+        cells.map(str::to_owned).to_vec()
     }
 
     fn table(rows: &[Vec<String>]) -> Table {

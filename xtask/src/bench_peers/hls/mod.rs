@@ -40,6 +40,7 @@ pub(crate) static PAGE: Page = Page {
         "day and commit",
         "load before",
     ],
+    off_page: &[],
 };
 
 /// Viewers at the same time.
