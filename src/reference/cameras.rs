@@ -48,12 +48,12 @@ fn the_page_of_cameras_agrees() {
         let place = place.unwrap_or_else(|| panic!("{} has no place on the page", row.maker));
         rows.entry(place).or_default().push(row);
     }
-    let mut text = String::new();
+    let mut text = String::from(
+        "| what it does | TCP | UDP | published | H.265 | viewer gets | FFmpeg | report |\n\
+         |---|---|---|---|---|---|---|---|\n",
+    );
     for (place, rows) in rows {
-        let _ = writeln!(text, "## {}\n", MAKERS[place]);
-        text +=
-            "| what it does | TCP | UDP | published | H.265 | viewer gets | FFmpeg | report |\n";
-        text += "|---|---|---|---|---|---|---|---|\n";
+        let _ = writeln!(text, "| **{}** | | | | | | | |", MAKERS[place]);
         for row in rows {
             let _ = writeln!(
                 text,
@@ -65,11 +65,11 @@ fn the_page_of_cameras_agrees() {
                 h265(row),
                 gets(row),
                 if row.ffmpeg { "" } else { "no" },
-                row.reports,
+                reported(row),
             );
         }
-        text.push('\n');
     }
+    text.push('\n');
     hold("cameras.md", &text);
 }
 
@@ -99,10 +99,19 @@ fn h265(row: &Row) -> &'static str {
     }
 }
 
-/// The media that a viewer gets of a row; empty for the picture alone.
+/// The reports that a row follows, in brackets where the row is a relative of what they say.
+fn reported(row: &Row) -> String {
+    match row.reports.strip_prefix("after ") {
+        Some(relatives) => format!("({relatives})"),
+        None => row.reports.to_owned(),
+    }
+}
+
+/// The media that a viewer gets of a row, with the codec of sound in browsers; empty for the picture
+/// alone.
 fn gets(row: &Row) -> String {
     if let Viewer::Reason(words) = row.viewer {
-        return format!("the reason, with the words “{words}”");
+        return format!("the reason: “{words}”");
     }
     let mut parts = Vec::new();
     if !row.has(Quirk::NoVideo) {
@@ -113,7 +122,7 @@ fn gets(row: &Row) -> String {
             "opus" => "Opus",
             other => other,
         };
-        parts.push(format!("sound, in browsers as {name}"));
+        parts.push(format!("sound ({name})"));
     }
     let mut text = parts.join(" and ");
     if row.encoded_again {

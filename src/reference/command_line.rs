@@ -79,17 +79,12 @@ fn write_command(command: &mut Command, shared: &Shared, text: &mut String) {
     if !is_told(command) {
         return;
     }
-    let usage = command.render_usage().to_string();
-    let usage = usage.trim_start_matches("Usage: ");
     let name = command.get_bin_name().unwrap_or_default().to_owned();
     let about = command.get_long_about().or(command.get_about());
     let about = about.map(ToString::to_string).unwrap_or_default();
     let _ = writeln!(text, "## `{name}`\n");
     for paragraph in about.split("\n\n") {
         let _ = writeln!(text, "{}\n", sentence(&markdown(paragraph)));
-    }
-    if command.get_subcommands().all(|it| it.get_name() == "help") {
-        let _ = writeln!(text, "```\n{usage}\n```\n");
     }
     let (also, own): (Vec<&Arg>, Vec<&Arg>) = documented(command).partition(|it| shared.has(it));
     if !own.is_empty() {
@@ -118,14 +113,18 @@ fn list(arguments: &[&Arg]) -> String {
     items.map(|it| format!("- {}\n", item(it))).collect()
 }
 
-/// Line of an option, like `` `--shards N`: Number of threads … Default: … ``.
+/// Line of an option, like `` `--clients N` (`100`): Number of … ``, with its default in brackets.
 fn item(argument: &Arg) -> String {
-    let mut item = format!("`{}`: {}", spelling(argument), help(argument));
+    let mut item = format!("`{}`", spelling(argument));
     let takes_value = argument.get_action().takes_values();
     let defaults = argument.get_default_values();
     if takes_value && !defaults.is_empty() && !argument.is_hide_default_value_set() {
         let defaults: Vec<_> = defaults.iter().map(|it| it.to_string_lossy()).collect();
-        let _ = write!(item, " Default: `{}`.", defaults.join(","));
+        let _ = write!(item, " (`{}`)", defaults.join(","));
+    }
+    let _ = write!(item, ": {}", help(argument));
+    if argument.is_required_set() && argument.get_long().is_some() {
+        item += " Required.";
     }
     if let Some(variable) = argument.get_env() {
         let _ = write!(item, " Environment: `{}`.", variable.to_string_lossy());
@@ -133,7 +132,9 @@ fn item(argument: &Arg) -> String {
     item
 }
 
-/// Name of an argument with its value, like `-q, --quiet`, `--shards N` or `URL`.
+/// Name of an argument with its value, like `-q, --quiet`, `--shards N` or `URL`. Arguments without
+/// a flag stand in the order of the command line; one that may be left out is in brackets, and `…`
+/// stands behind one that may be repeated.
 fn spelling(argument: &Arg) -> String {
     let values = argument.get_value_names().unwrap_or_default();
     let values = values.iter().map(ToString::to_string);
@@ -144,8 +145,15 @@ fn spelling(argument: &Arg) -> String {
     let short = argument.get_short().map(|it| format!("-{it}"));
     let long = argument.get_long().map(|it| format!("--{it}"));
     let flags: Vec<String> = short.into_iter().chain(long).collect();
-    let flags = (!flags.is_empty()).then(|| flags.join(", "));
-    let parts: Vec<String> = flags.into_iter().chain(values).collect();
+    if flags.is_empty() {
+        let is_many = argument.get_num_args().is_some_and(|it| it.max_values() > 1);
+        let value = values.join(" ") + if is_many { "…" } else { "" };
+        return match argument.is_required_set() {
+            true => value,
+            false => format!("[{value}]"),
+        };
+    }
+    let parts: Vec<String> = [flags.join(", ")].into_iter().chain(values).collect();
     parts.join(" ")
 }
 

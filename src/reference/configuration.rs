@@ -42,15 +42,13 @@ fn write_keys(schema: &Value, path: &str, keys: &Value, text: &mut String) {
     }
 }
 
-/// Appends `` - `limits.rooms` (default `100`, at least 1): … ``
+/// Appends `` - `limits.rooms` (`100`, at least 1): … ``
 fn write_key(path: &str, key: &Value, text: &mut String) {
     let mut notes = Vec::new();
-    match key.get("default") {
-        // Each of its keys has a line of its own.
-        Some(Value::Object(keys)) if !keys.is_empty() => {}
-        Some(default) => notes.push(format!("default `{default}`")),
-        None if !path.contains('.') => {}
-        None => notes.push("no default".to_owned()),
+    // Each key of a section has a line of its own.
+    let is_section = |it: &Value| it.as_object().is_some_and(|keys| !keys.is_empty());
+    if let Some(default) = key.get("default").filter(|it| !is_section(it)) {
+        notes.push(format!("`{default}`"));
     }
     notes.extend(range(key));
     let notes = match notes.is_empty() {

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use glassline_ingest::SourceSpec;
@@ -10,8 +12,8 @@ use glassline_server::config::Config;
 
 use super::{hold, markdown};
 
-/// Configuration with every listener on a free port, and with what has metrics of its own; the content
-/// of the media folder does not matter.
+/// Configuration with every listener on a free port, and with each part that has metrics of its own. The
+/// content of the media folder does not matter; `FOLDER` stands for a folder of recordings.
 const CONFIGURATION: &str = "\
 http: {address: '127.0.0.1:0'}
 https: {address: '127.0.0.1:0'}
@@ -26,12 +28,15 @@ auth:
   jwt: {algorithms: [HS256], secret: 'a-secret-of-32-characters-or-more'}
   webhook: {url: 'http://127.0.0.1:1/'}
 hooks: [{on: [publish], command: [/bin/true]}]
+recordings:
+  folder: FOLDER
+  copy: {endpoint: 'http://127.0.0.1:1', bucket: footage, access_key: key, secret_key: secret}
 telemetry: {otlp: {endpoint: 'http://127.0.0.1:1'}}
 ";
 
 #[test]
 fn the_page_of_metrics_agrees() {
-    let mut text = String::from("| metric | type | meaning |\n|---|---|---|\n");
+    let mut text = String::from("| metric | meaning |\n|---|---|\n");
     for family in families(&scrape(CONFIGURATION, Vec::new(), "")) {
         let mut help = markdown(&family.help);
         if !family.reasons.is_empty() {
@@ -39,7 +44,13 @@ fn the_page_of_metrics_agrees() {
             let reasons: Vec<String> = reasons.collect();
             let _ = write!(help, " Reasons: {}.", reasons.join(" "));
         }
-        let _ = writeln!(text, "| `{}` | {} | {help} |", family.name, family.kind);
+        let (name, kind) = (&family.name, family.kind.as_str());
+        // The page says so once, for all of them.
+        assert_eq!(name.ends_with("_total"), kind == "counter", "{name}");
+        if kind == "histogram" {
+            help += " Histogram.";
+        }
+        let _ = writeln!(text, "| `{name}` | {help} |");
     }
     hold("metrics.md", &text);
 }
@@ -55,9 +66,11 @@ pub(super) fn scrape_until(row: &str) -> String {
 /// Answer of `/metrics` of a server with this configuration and these sources, as soon as it has `row`.
 #[expect(clippy::disallowed_methods, reason = "a real server has real time")]
 fn scrape(configuration: &str, sources: Vec<SourceSpec>, row: &str) -> String {
+    let folder = folder_of_recordings();
     let runtime = tokio::runtime::Runtime::new().expect("threads");
     let server = runtime.block_on(async {
-        let config = Config::from_yaml(configuration, "test").expect("a good configuration");
+        let configuration = configuration.replace("FOLDER", &folder.display().to_string());
+        let config = Config::from_yaml(&configuration, "test").expect("a good configuration");
         Server::start(config, sources).await.expect("free ports")
     });
     let admin = server.listeners().iter().find(|(name, _)| *name == "admin");
@@ -77,7 +90,18 @@ fn scrape(configuration: &str, sources: Vec<SourceSpec>, row: &str) -> String {
         std::thread::sleep(Duration::from_millis(100));
     };
     runtime.block_on(server.shutdown(Duration::from_secs(5)));
+    let _ = std::fs::remove_dir_all(folder);
     text
+}
+
+/// Makes a folder of recordings, which each server needs for itself.
+fn folder_of_recordings() -> PathBuf {
+    static NUMBER: AtomicU32 = AtomicU32::new(0);
+    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    let name = format!("glassline-metrics-{}-{number}", std::process::id());
+    let folder = std::env::temp_dir().join(name);
+    std::fs::create_dir_all(&folder).expect("a folder for temporary files");
+    folder
 }
 
 /// Sends an offer that is none, so that failed connections have a row.

@@ -25,22 +25,22 @@ pub struct Account {
     /// Hash of name, realm and password for RTSP Digest with SHA-256.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest_sha256: Option<DigestSecret<64>>,
-    /// Streams that the user may read: names, `cam*`, `site/**`, or `**`.
+    /// Patterns of streams that the user may read.
     #[serde(default)]
     pub read: Vec<Pattern>,
-    /// Streams that the user may publish: names, `cam*`, `site/**`, or `**`.
+    /// Patterns of streams that the user may publish.
     #[serde(default)]
     pub publish: Vec<Pattern>,
-    /// Streams whose cameras the user may move: names, `cam*`, `site/**`, or `**`.
+    /// Patterns of streams whose cameras the user may move.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ptz: Vec<Pattern>,
-    /// Streams whose recordings the user may watch: names, `cam*`, `site/**`, or `**`.
+    /// Patterns of streams whose recordings the user may watch.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub playback: Vec<Pattern>,
-    /// Streams whose recording the user may start, stop and mark: names, `cam*`, `site/**`, or `**`.
+    /// Patterns of streams whose recording the user may start, stop and mark.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub record: Vec<Pattern>,
-    /// Streams whose recordings the user may export as files: names, `cam*`, `site/**`, or `**`.
+    /// Patterns of streams whose recordings the user may export as files.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub export: Vec<Pattern>,
     /// The role of the user on the admin port; null for none.

@@ -20,8 +20,8 @@ use super::{Config, RemoteCopy, parts};
 pub struct Recordings {
     /// Folder of recordings; null for none, and then nothing is recorded. Each server needs its own.
     pub folder: Option<PathBuf>,
-    /// Which streams are recorded whenever they have a source, and how. The first rule that fits a
-    /// stream counts; others are recorded when the API says so.
+    /// Rules of streams that are recorded whenever they have a source; the first one that fits a
+    /// stream counts. Other streams are recorded when the API says so.
     pub record: Vec<RecordRule>,
     /// Minutes of a file, 1 to 60. Files are cut at the next keyframe.
     #[serde(deserialize_with = "parts::file_minutes")]
@@ -56,8 +56,7 @@ pub struct Recordings {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct RecordRule {
-    /// Names of the streams; `*` at the end stands for the rest of a name, `**` for everything below
-    /// a folder.
+    /// Patterns of the streams.
     pub streams: Vec<Pattern>,
     /// Folder of the files, in place of `recordings.folder`.
     pub folder: Option<PathBuf>,

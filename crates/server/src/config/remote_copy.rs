@@ -31,7 +31,7 @@ pub struct RemoteCopy {
     pub access_key: Secret,
     /// Secret of the access key.
     pub secret_key: Secret,
-    /// Streams that are copied: names, `cam*`, `site/**`, or `**`.
+    /// Patterns of streams that are copied.
     #[serde(default = "all_streams")]
     pub streams: Vec<Pattern>,
     /// Most megabits a second that are sent; null sends as fast as the network takes copies.

@@ -32,9 +32,8 @@ pub struct Transcoding {
     #[serde(with = "ladder")]
     #[schemars(with = "LadderKey")]
     pub ladder: Ladder,
-    /// Most streams whose video is transcoded or has its ladder encoded, at a large part of a core each; 0
-    /// for none, null for half as many as there are cores, 1 to 8. Decoders are written in C and C++ and read what publishers
-    /// send.
+    /// Most streams whose video is transcoded or has its ladder encoded, at a large part of a core
+    /// each; 0 for none, null for half as many as there are cores, 1 to 8.
     #[schemars(range(max = 8))]
     pub video_streams: Option<usize>,
     /// The program FFmpeg, 5.1 or newer, which decodes everything but H.264: its path, or its name.

@@ -17,10 +17,9 @@ use super::{ice_server, parts};
 #[serde(default, deny_unknown_fields)]
 pub struct WebRtc {
     /// Congestion control of each viewer by its transport-wide feedback: `auto` paces by `glide`
-    /// once a viewer twice reports the loss of a tenth of its frames, and from the beginning where
+    /// once a viewer twice reports the loss of a tenth of its packets, and from the beginning where
     /// the stream has layers; a controller's name (`glide`, `cubic`, `bbr`, `copa` and others)
-    /// paces from the beginning; `none` never. A paced viewer skips to the next keyframe rather
-    /// than queue.
+    /// paces from the beginning; `none` never.
     pub pacing: Pacing,
     /// Time in ms that a viewer's frames may wait before the viewer skips to the next keyframe.
     /// Null: 200, or 500 with a controller.

@@ -24,7 +24,7 @@ const RETRIES_MAX: u32 = 10;
 pub struct Hook {
     /// Events that the hook is told of.
     pub on: Vec<EventKind>,
-    /// Streams of the events: names, `cam*`, `site/**`, or `**`.
+    /// Patterns of streams whose events are told.
     #[serde(default = "all")]
     pub streams: Vec<Pattern>,
     /// Program by its whole path, with arguments; event and stream name follow them. No shell.
