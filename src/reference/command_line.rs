@@ -91,10 +91,8 @@ fn write_command(command: &mut Command, shared: &Shared, text: &mut String) {
         let _ = writeln!(text, "{}", list(&own));
     }
     if !also.is_empty() {
-        let also: Vec<String> = also
-            .iter()
-            .map(|it| format!("`{}`", spelling(it)))
-            .collect();
+        let names = also.iter().filter_map(|it| it.get_long());
+        let also: Vec<String> = names.map(|name| format!("`--{name}`")).collect();
         let _ = writeln!(text, "Also: {}.\n", also.join(", "));
     }
     for below in command.get_subcommands_mut() {

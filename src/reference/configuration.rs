@@ -42,7 +42,7 @@ fn write_keys(schema: &Value, path: &str, keys: &Value, text: &mut String) {
     }
 }
 
-/// Appends `` - `limits.rooms` (`100`, at least 1): … ``
+/// Appends `` - `limits.rooms` (`100`, ≥ 1): … ``
 fn write_key(path: &str, key: &Value, text: &mut String) {
     let mut notes = Vec::new();
     // Each key of a section has a line of its own.
@@ -62,10 +62,10 @@ fn range(key: &Value) -> Option<String> {
     let least = key.get("minimum").and_then(Value::as_u64);
     let most = key.get("maximum").and_then(Value::as_u64);
     match (least, most) {
-        (Some(least), Some(most)) => Some(format!("{least} to {most}")),
+        (Some(least), Some(most)) => Some(format!("{least}–{most}")),
         (Some(0) | None, None) => None,
-        (Some(least), None) => Some(format!("at least {least}")),
-        (None, Some(most)) => Some(format!("at most {most}")),
+        (Some(least), None) => Some(format!("≥ {least}")),
+        (None, Some(most)) => Some(format!("≤ {most}")),
     }
 }
 
