@@ -144,7 +144,9 @@ fn spelling(argument: &Arg) -> String {
     let long = argument.get_long().map(|it| format!("--{it}"));
     let flags: Vec<String> = short.into_iter().chain(long).collect();
     if flags.is_empty() {
-        let is_many = argument.get_num_args().is_some_and(|it| it.max_values() > 1);
+        let is_many = argument
+            .get_num_args()
+            .is_some_and(|it| it.max_values() > 1);
         let value = values.join(" ") + if is_many { "…" } else { "" };
         return match argument.is_required_set() {
             true => value,

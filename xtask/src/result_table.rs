@@ -38,7 +38,9 @@ impl Page {
     fn shown<'a>(&self, cells: impl Iterator<Item = &'a str>) -> impl Iterator<Item = &'a str> {
         let columns = self.columns.iter();
         let shown = columns.map(|column| !self.off_page.contains(column));
-        cells.zip(shown).filter_map(|(cell, is_shown)| is_shown.then_some(cell))
+        cells
+            .zip(shown)
+            .filter_map(|(cell, is_shown)| is_shown.then_some(cell))
     }
 }
 
