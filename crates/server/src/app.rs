@@ -13,6 +13,8 @@ use glassline_ingest::library::Library;
 use glassline_latency::{FrameCode, FrameCodes, LatencyRegistry};
 use glassline_rooms::Rooms;
 use glassline_runtime::{Clock, Supervisor};
+use glassline_transcoding::Transcoders;
+use glassline_transcoding::snapshots::Snapshots;
 
 use crate::config::Config;
 use crate::events::{EventLog, History};
@@ -23,9 +25,7 @@ use crate::onvif::Onvif;
 use crate::service::Services;
 use crate::sessions::Negotiator;
 use crate::settings::Settings;
-use crate::snapshots::Snapshots;
 use crate::stored::Stored;
-use crate::transcoding::Transcoders;
 
 /// One running server, as what answers requests has it.
 ///

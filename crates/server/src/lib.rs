@@ -48,12 +48,10 @@ mod server;
 mod service;
 pub mod sessions;
 mod settings;
-mod snapshots;
 mod stored;
 mod sweep;
 mod talk;
 mod telemetry;
-mod transcoding;
 
 pub use glassline_hub::CHECK_PREFIX;
 pub use glassline_net::{raise_descriptor_limit, return_large_blocks};

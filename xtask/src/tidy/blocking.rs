@@ -14,7 +14,7 @@ use super::table;
 const CALL: &str = concat!("spawn_", "blocking(");
 
 /// Crates that the rule is for: those that the server is made of above the cores.
-const CRATES: [&str; 4] = ["access", "ingest", "runtime", "server"];
+const CRATES: [&str; 5] = ["access", "ingest", "runtime", "server", "transcoding"];
 
 /// Files of the server's crates that start blocking work beside the pool, and listed ones that do not.
 pub(super) fn problems(sources: &BTreeMap<PathBuf, String>) -> Vec<String> {

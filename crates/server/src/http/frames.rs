@@ -9,6 +9,8 @@ use axum::response::{IntoResponse as _, Response};
 use axum::routing::get;
 use futures_util::StreamExt as _;
 
+use glassline_transcoding::snapshots::{FRAMES, NoFrames, Snapshots};
+
 use super::extract::Path;
 use super::problem::Problem;
 use super::rules::Right;
@@ -17,7 +19,6 @@ use super::snapshot::awaited_stream;
 use super::viewer_routes::ViewerRoutes;
 use crate::app::App;
 use crate::sessions::ConnectionAddresses;
-use crate::snapshots::{FRAMES, NoFrames, Snapshots};
 
 /// Returns the route of pictures.
 pub(super) fn routes() -> ViewerRoutes {

@@ -3,10 +3,10 @@
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use glassline_hub::{State, Status, StreamName};
+use glassline_transcoding::{ENCODED_AGAIN, Hindered};
 use serde_json::{Map, Value};
 
 use super::server::WaitRefusal;
-use crate::transcoding::{ENCODED_AGAIN, Hindered};
 
 /// An error response with a status, a detail for people and members for programs.
 #[derive(Debug)]

@@ -14,6 +14,7 @@ use axum::routing::MethodRouter;
 use glassline_access::auth::Users;
 use glassline_hub::StreamName;
 use glassline_runtime::SessionId;
+use glassline_transcoding::Hindrance;
 use glassline_webrtc::AcceptError;
 use glassline_webrtc::sdp::{Fragment, IceCredentials, NegotiationError};
 
@@ -25,7 +26,6 @@ use crate::sessions::{
     AnsweredOffer, ChangeError, ClientView, ConnectionAddresses, EndReason, Expected, Full,
     Negotiator, OfferError, SessionRecord,
 };
-use crate::transcoding::Hindrance;
 
 pub(super) const SDP: &str = "application/sdp";
 const FRAGMENT: &str = "application/trickle-ice-sdpfrag";

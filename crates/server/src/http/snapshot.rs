@@ -9,6 +9,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use glassline_hub::{Demand, LayerWish, Stream};
 use glassline_transcode::{NoStill, SizeLimit};
+use glassline_transcoding::snapshots::{NoSnapshot, Snapshots};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -19,7 +20,6 @@ use super::server::Waiter;
 use super::viewer_routes::ViewerRoutes;
 use crate::app::App;
 use crate::sessions::ConnectionAddresses;
-use crate::snapshots::{NoSnapshot, Snapshots};
 
 /// Returns the route of images.
 pub(super) fn routes() -> ViewerRoutes {

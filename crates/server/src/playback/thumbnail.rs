@@ -9,12 +9,12 @@ use glassline_cmaf::{RecordedFile, RecordedFragment};
 use glassline_media::Kind;
 use glassline_runtime::BlockingPool;
 use glassline_transcode::{DecodedKeyframe, NoStill, SizeLimit};
+use glassline_transcoding::snapshots::size_within;
 
 use super::growing_files::FileOpener;
 use super::plan::{OpenedFile, Wanted};
 use super::stretch::Stretch;
 use super::{NoFootage, Playback, Subject};
-use crate::snapshots::size_within;
 
 /// Thumbnails that are made at a time.
 const DECODERS: usize = 1;

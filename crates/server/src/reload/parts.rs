@@ -15,6 +15,7 @@ use glassline_hub::StreamName;
 use glassline_ingest::{ChangeError, Input};
 use glassline_rooms as rooms;
 use glassline_runtime::ConnectionLimit;
+use glassline_transcoding::{self as transcoding, TranscodingThreads};
 use tokio::sync::watch;
 
 use super::{Error, LogFilter};
@@ -23,7 +24,6 @@ use crate::app::App;
 use crate::config::{Config, Limits};
 use crate::hooks::Hook;
 use crate::settings::{AllowedConnections, Settings};
-use crate::transcoding::{self, TranscodingThreads};
 
 /// The parts that take a new configuration.
 pub(crate) struct Parts {

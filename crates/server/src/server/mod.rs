@@ -33,6 +33,7 @@ use glassline_hub::Hub;
 use glassline_ingest::{self as ingest, SourceSpec};
 use glassline_quic::Fingerprint;
 use glassline_runtime::Supervisor;
+use glassline_transcoding::TranscodingThreads;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
@@ -43,7 +44,6 @@ use crate::rtsp::Rtsp;
 use crate::service;
 use crate::sessions::Shards;
 use crate::settings::{Cause, Settings};
-use crate::transcoding::TranscodingThreads;
 use access::Access;
 use drain::Leaving;
 use foundation::Foundation;

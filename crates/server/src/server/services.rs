@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use glassline_access::audit::AuditLog;
 use glassline_rooms::Rooms;
+use glassline_transcoding::{Transcoders, TranscodingThreads};
 use tokio::task::JoinHandle;
 
 use super::access::Access;
@@ -29,7 +30,6 @@ use crate::rtsp::{self, Rtsp, RtspService};
 use crate::service::{self, Service};
 use crate::sessions::{Bounds, Negotiator, Registry, SessionDefaults, Shards, Shared};
 use crate::settings::{AllowedConnections, Settings};
-use crate::transcoding::{Transcoders, TranscodingThreads};
 
 /// A protocol by which viewers get streams.
 struct Protocol {

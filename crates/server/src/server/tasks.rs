@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use glassline_ingest::SourceSpec;
 use glassline_runtime::{ConnectionLimit, Part, run_once, spawn_kept};
+use glassline_transcoding as transcoding;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
@@ -19,7 +20,6 @@ use crate::hooks::Hook;
 use crate::reload::{Configuration, Parts, Reload, Reloading};
 use crate::sessions;
 use crate::sweep::{Swept, end_lost_sessions, keep_sweeping};
-use crate::transcoding;
 
 type Tasks = Vec<JoinHandle<()>>;
 

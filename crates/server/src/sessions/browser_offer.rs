@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use glassline_hub::{Stream, TrackLayout};
 use glassline_media::{Kind, Track};
+use glassline_transcoding::{BrowserTracks, Hindrance, VideoWish};
 use glassline_webrtc::sdp::{self, NegotiationError, SessionDescription};
 
 use super::negotiator::Negotiator;
 use super::offer::{Offer, OfferError};
-use crate::transcoding::{BrowserTracks, Hindrance, VideoWish};
 
 impl Negotiator {
     /// Returns `tracks` as the browser that makes the offer can take them.

@@ -15,6 +15,7 @@ use glassline_ingest::whip::Reservations;
 use glassline_media::{Codec, Track};
 use glassline_rooms::{self as rooms, Newcomer, RoomName, Rooms};
 use glassline_runtime::{SessionId, await_tracks, may_come};
+use glassline_transcoding::{BrowserTracks, Transcoders};
 use glassline_webrtc::{
     AcceptConfig, AcceptError, DataConfig, Kinds, OpusOptions, Receiver, Redundancy, Secrets,
     Session,
@@ -31,7 +32,6 @@ use super::shard::Shared;
 use crate::cluster::Directory;
 use crate::messages::{MessageLinks, Messages, Publication, Side};
 use crate::talk::Loudspeakers;
-use crate::transcoding::{BrowserTracks, Transcoders};
 
 /// Makes sessions out of SDP offers, and changes sessions for their peers.
 #[derive(Debug)]

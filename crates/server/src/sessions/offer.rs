@@ -4,11 +4,11 @@ use std::net::SocketAddr;
 
 use glassline_hub::{State, Status, StreamName};
 use glassline_media::Kind;
+use glassline_transcoding::Hindered;
 use glassline_webrtc::AcceptError;
 use glassline_webrtc::sdp::{Error, NegotiationError, SessionDescription};
 
 use super::admission::Full;
-use crate::transcoding::Hindered;
 
 /// Both ends of the HTTP connection over which a session is negotiated.
 #[derive(Clone, Copy, Debug)]

@@ -17,8 +17,15 @@ const CHANGELOG: &str = "CHANGELOG.md";
 const START: (&str, &str) = ("crates/server/src/server/mod.rs", "start_with");
 
 /// Crates above the cores: those of which the server is made.
-const SHELL: [&str; 7] = [
-    "access", "egress", "ingest", "latency", "rooms", "runtime", "server",
+const SHELL: [&str; 8] = [
+    "access",
+    "egress",
+    "ingest",
+    "latency",
+    "rooms",
+    "runtime",
+    "server",
+    "transcoding",
 ];
 
 /// Returns the figures, a line each.

@@ -6,13 +6,13 @@ use std::time::{Duration, Instant};
 use glassline_hub::{LayerFigures, Stream};
 use glassline_media::{Kind, TrackIndex};
 use glassline_rtp::payload::is_recovery_point;
+use glassline_transcoding::BrowserView;
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::known;
 use super::publishing::{PublishedLayer, layers, temporal_layers};
 use crate::app::App;
-use crate::transcoding::BrowserView;
 
 /// A track of a stream.
 #[derive(Debug, Serialize, JsonSchema)]

@@ -7,11 +7,12 @@ use axum::extract::State;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use glassline_transcoding::TranscodingView;
+
 use super::super::extract::Query;
 use super::super::paging::{Extent, Page};
 use super::OfStream;
 use crate::app::App;
-use crate::transcoding::TranscodingView;
 
 /// A page of the list of transcodings.
 #[derive(Debug, Serialize, JsonSchema)]

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant, SystemTime};
 use glassline_hub::{State as StreamState, Stream};
 use glassline_media::{Kind, TrackIndex};
 use glassline_rooms::is_voice;
+use glassline_transcoding::TranscodingView;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -20,7 +21,6 @@ use crate::http::api::events::{self, EventView};
 use crate::http::api::recordings;
 use crate::http::track_row::TrackRow;
 use crate::recordings::{CopyFigures, Recording};
-use crate::transcoding::TranscodingView;
 
 /// Most events that are listed, the latest ones.
 const EVENTS_MAX: usize = 60;

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use glassline_media::TrackIndex;
 use glassline_transcode::VideoSource;
+use glassline_transcoding::Hindrance;
 use glassline_webrtc::CloseReason;
 
 use super::connecting::Dismissal;
@@ -13,7 +14,6 @@ use crate::failures::{ClientRole, ConnectionFailure, Protocol, Stage};
 use crate::messages::{Association, Messages};
 use crate::sessions::diagnosis::{self, ClientView, Diagnosis, Evidence, Surroundings};
 use crate::sessions::endings::EndReason;
-use crate::transcoding::Hindrance;
 
 /// Time that a client may wait for its handshake or its first frame and leave, without that the
 /// connection counts as failed.

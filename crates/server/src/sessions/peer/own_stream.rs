@@ -4,9 +4,8 @@ use std::sync::Arc;
 
 use glassline_hub::{Stream, StreamName};
 use glassline_media::{Kind, LayerIndex, Track, TrackIndex, TrackLayer};
+use glassline_transcoding::{TranscodingLease, TranscodingTerms};
 use glassline_webrtc::{Sender, Session};
-
-use crate::transcoding::{TranscodingLease, TranscodingTerms};
 
 /// The tracks of the stream that a session was made for, and how the viewer gets them.
 #[derive(Debug)]

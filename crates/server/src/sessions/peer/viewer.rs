@@ -7,10 +7,10 @@ use glassline_egress::webrtc::StreamSender;
 use glassline_hub::{Demand, Stream, StreamName, TrackLayout, ViewerToken};
 use glassline_latency::LayerView;
 use glassline_media::{Bitrate, Kind, LayerIndex, Track, TrackLayer};
+use glassline_transcoding::{Substitutes, TranscodingLease};
 use glassline_webrtc::Session;
 
 use super::own_stream::{OwnStream, Sources};
-use crate::transcoding::{Substitutes, TranscodingLease};
 
 /// Shortest interval between two log lines that say that one viewer is too slow, so that logging
 /// does not slow the shard down.

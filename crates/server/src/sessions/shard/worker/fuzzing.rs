@@ -22,6 +22,7 @@ use glassline_media::{Codec, Track, WallClock};
 use glassline_net::UdpSocket;
 use glassline_runtime::{Clock, CommandSender, Current, Heartbeat, Part, Supervisor, Waker};
 use glassline_transcode::Settings as TranscodingSettings;
+use glassline_transcoding::{Limits, TranscodingThreads};
 use glassline_webrtc::sdp::{Fragment, IceCredentials};
 use glassline_webrtc::{
     Certificate, DialConfig, Kinds, OpusOptions, ReceiveMode, Secrets, Session,
@@ -38,7 +39,6 @@ use crate::sessions::{
     Bounds, ConnectionAddresses, Expected, Negotiator, Offer, Registry, SessionDefaults,
     SessionRecord, Settings,
 };
-use crate::transcoding::{Limits, TranscodingThreads};
 
 /// Most operations of one input.
 const STEPS_MAX: usize = 120;

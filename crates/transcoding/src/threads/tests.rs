@@ -1,8 +1,8 @@
 use super::*;
-use crate::transcoding::TranscodingLease;
-use crate::transcoding::job::LINGER;
-use crate::transcoding::source::TranscodingSource;
-use crate::transcoding::transcoders::TranscodingRefusal;
+use crate::TranscodingLease;
+use crate::job::LINGER;
+use crate::source::TranscodingSource;
+use crate::transcoders::TranscodingRefusal;
 use glassline_hub::{Stream, StreamName, Wake};
 use glassline_media::{
     Codec, Kind, LayerIndex, MediaTime, MediaUnit, Stamps, Track, TrackIndex, TrackLayer,

@@ -31,7 +31,7 @@ const WORKED: Duration = Duration::from_secs(30);
 
 /// Decodes one track of video.
 #[derive(Debug)]
-pub(in crate::transcoding) struct ProgramDecoding {
+pub(crate) struct ProgramDecoding {
     transcoder: ProgramTranscoder,
     /// The program: its path or its name.
     program: String,
@@ -58,7 +58,7 @@ struct Running {
 
 impl ProgramDecoding {
     /// Prepares to decode what `transcoder` encodes. `registry` is that of the thread.
-    pub(in crate::transcoding) const fn new(
+    pub(crate) const fn new(
         transcoder: ProgramTranscoder,
         program: String,
         registry: Registry,
@@ -76,12 +76,7 @@ impl ProgramDecoding {
     }
 
     /// Takes one access unit. Returns whether it was left out, so that a keyframe is needed.
-    pub(in crate::transcoding) fn push(
-        &mut self,
-        unit: AccessUnit<'_>,
-        encodes: bool,
-        now: Instant,
-    ) -> bool {
+    pub(crate) fn push(&mut self, unit: AccessUnit<'_>, encodes: bool, now: Instant) -> bool {
         if self.running.is_none() && !self.start(unit.keyframe, now) {
             return true;
         }
@@ -134,7 +129,7 @@ impl ProgramDecoding {
     }
 
     /// Writes and reads what is there, and appends the frames that are complete to `frames`.
-    pub(in crate::transcoding) fn serve(&mut self, now: Instant, frames: &mut Vec<VideoFrame>) {
+    pub(crate) fn serve(&mut self, now: Instant, frames: &mut Vec<VideoFrame>) {
         let Some(running) = &mut self.running else {
             return;
         };
@@ -188,36 +183,36 @@ impl ProgramDecoding {
     }
 
     /// Notes that a coded frame was left out: those after it are, too, up to the next keyframe.
-    pub(in crate::transcoding) const fn leave_out(&mut self) {
+    pub(crate) const fn leave_out(&mut self) {
         self.transcoder.leave_out();
     }
 
     /// Makes the next frame of output `place` a keyframe.
-    pub(in crate::transcoding) fn request_keyframe(&mut self, place: usize) {
+    pub(crate) fn request_keyframe(&mut self, place: usize) {
         self.transcoder.request_keyframe(place);
     }
 
     /// Sets whether rung `place` is encoded.
-    pub(in crate::transcoding) fn set_active(&mut self, place: usize, is_active: bool) {
+    pub(crate) fn set_active(&mut self, place: usize, is_active: bool) {
         self.transcoder.set_active(place, is_active);
     }
 
     /// Returns the processor time of the process since it was told last.
-    pub(in crate::transcoding) fn cpu_since(&mut self, now: Instant) -> Duration {
+    pub(crate) fn cpu_since(&mut self, now: Instant) -> Duration {
         let running = self.running.as_mut();
         running.map_or(Duration::ZERO, |it| it.process.cpu_since(now))
     }
 
-    pub(in crate::transcoding) const fn counts(&self) -> Counts {
+    pub(crate) const fn counts(&self) -> Counts {
         self.transcoder.counts()
     }
 
-    pub(in crate::transcoding) fn size(&self) -> Option<FrameSize> {
+    pub(crate) fn size(&self) -> Option<FrameSize> {
         self.transcoder.size()
     }
 
     /// Returns why there are no pictures, and what to do.
-    pub(in crate::transcoding) fn trouble(&self) -> Option<String> {
+    pub(crate) fn trouble(&self) -> Option<String> {
         let failing = || self.transcoder.trouble().map(ToString::to_string);
         self.trouble.clone().or_else(failing)
     }

@@ -8,7 +8,7 @@ use glassline_runtime::Supervisor;
 use glassline_transcode::Settings;
 
 use super::*;
-use crate::transcoding::{Limits, TranscodingThreads};
+use crate::{Limits, TranscodingThreads};
 
 struct NoWake;
 

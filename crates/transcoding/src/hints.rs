@@ -19,7 +19,7 @@ use super::transcoders::Transcoders;
 const LOOK_AFTER: Duration = Duration::from_secs(3);
 
 /// Looks at each stream that begins, until the server stops.
-pub(crate) async fn hint(
+pub async fn hint(
     hub: Arc<Hub>,
     transcoders: Arc<Transcoders>,
     mut stopped: watch::Receiver<bool>,

@@ -84,50 +84,60 @@ pub(super) struct JobState {
 
 /// The cost of a transcoding, for people who watch.
 #[derive(Debug, PartialEq, Serialize, JsonSchema)]
-pub(crate) struct TranscodingCost {
-    pub(crate) from: &'static str,
-    pub(crate) to: &'static str,
+pub struct TranscodingCost {
+    /// Name of the codec that is decoded.
+    pub from: &'static str,
+    /// Name of the codec that is encoded.
+    pub to: &'static str,
     /// Viewers that get the transcoded track, connected or connecting.
-    pub(crate) viewers: usize,
+    pub viewers: usize,
     /// Processor time as a share of one core while the transcoding ran.
-    pub(crate) cpu_ratio: f64,
+    pub cpu_ratio: f64,
 }
 
 /// A transcoding, for the API.
 #[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct TranscodingView {
-    pub(crate) stream: String,
+pub struct TranscodingView {
+    /// Name of the stream whose track is transcoded.
+    pub stream: String,
     /// Index of the track within the stream.
-    pub(crate) track: usize,
-    pub(crate) from: &'static str,
-    pub(crate) to: &'static str,
+    pub track: usize,
+    /// Name of the codec that is decoded.
+    pub from: &'static str,
+    /// Name of the codec that is encoded.
+    pub to: &'static str,
     /// Sample rate in Hz and channels of the decoded audio; null before the first frame.
     pub(crate) sample_rate: Option<u32>,
-    pub(crate) channels: Option<usize>,
+    /// Channels of the decoded audio; null before the first frame.
+    pub channels: Option<usize>,
     /// Size of the decoded video in pixels; null before the first picture.
-    pub(crate) width: Option<usize>,
-    pub(crate) height: Option<usize>,
+    pub width: Option<usize>,
+    /// Height of the decoded video in pixels; null before the first picture.
+    pub height: Option<usize>,
     /// Viewers that get the transcoded track, connected or connecting; 1 for a ladder.
-    pub(crate) viewers: usize,
+    pub viewers: usize,
     /// Layers of a ladder that are encoded now, by name; empty where the track is transcoded as a whole.
-    pub(crate) layers: Vec<String>,
-    pub(crate) frames_in: u64,
-    pub(crate) frames_out: u64,
+    pub layers: Vec<String>,
+    /// Coded frames that were read from the stream.
+    pub frames_in: u64,
+    /// Coded frames that were published again.
+    pub frames_out: u64,
     /// Frames that could not be decoded.
-    pub(crate) undecodable: u64,
+    pub undecodable: u64,
     /// Frames that were dropped because they were late.
-    pub(crate) dropped: u64,
+    pub dropped: u64,
     /// Times that audio was cut or filled to stay with the video, or pictures left out that came out
     /// of order.
-    pub(crate) steps: u64,
+    pub steps: u64,
     /// Processor time in seconds, and its share of one core while the transcoding ran.
-    pub(crate) cpu_s: f64,
-    pub(crate) cpu_ratio: f64,
+    pub cpu_s: f64,
+    /// Share of one core while the transcoding ran, of 1.
+    pub cpu_ratio: f64,
     /// Delay that transcoding adds, over the last seconds; null without frames.
     pub(crate) delay_p50_ms: Option<f64>,
     pub(crate) delay_max_ms: Option<f64>,
     /// The fault of the source and its remedy; null if nothing is.
-    pub(crate) trouble: Option<String>,
+    pub trouble: Option<String>,
 }
 
 impl LadderJob {

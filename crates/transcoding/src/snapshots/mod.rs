@@ -28,10 +28,10 @@ use glassline_hub::{Demand, LayerWish, NoSuchLayer, Prospect, Stream};
 use glassline_media::{Codec, Kind, LayerIndex, Track};
 use glassline_transcode::{DecodedKeyframe, NoStill, RECOVERY_FRAMES_MAX, SizeLimit, still_of};
 
-pub(crate) use cache::size_within;
+pub use cache::size_within;
 use cache::{Cache, Kept, Keyframe, KeyframeId, RECENT, Subject};
 use frames::FrameReaders;
-pub(crate) use frames::{MEDIA_TYPE as FRAMES, NoFrames};
+pub use frames::{MEDIA_TYPE as FRAMES, NoFrames};
 use glassline_runtime::{
     BlockingPlace, BlockingPool, SourcePrefix, TaskWaker, await_tracks, shrink,
 };
@@ -50,7 +50,7 @@ const RECOVERY: Duration = Duration::from_secs(4);
 
 /// The snapshots of all streams.
 #[derive(Debug)]
-pub(crate) struct Snapshots {
+pub struct Snapshots {
     cache: Arc<Mutex<Cache>>,
     /// One place for each address that waits for an image.
     turns: Mutex<HashMap<SourcePrefix, BlockingPool>>,
@@ -60,16 +60,17 @@ pub(crate) struct Snapshots {
 
 /// An image with its entity tag.
 #[derive(Debug)]
-pub(crate) struct Snapshot {
-    pub(crate) jpeg: Bytes,
+pub struct Snapshot {
+    /// The image in the format JPEG.
+    pub jpeg: Bytes,
     /// Strong entity tag of HTTP, the quotation marks included: of the bytes alone, so that it holds
     /// across restarts of the server.
-    pub(crate) entity_tag: String,
+    pub entity_tag: String,
 }
 
 /// The reason why there is no snapshot.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum NoSnapshot {
+pub enum NoSnapshot {
     /// The stream carries none.
     #[error("the stream has no video")]
     NoVideo,
@@ -133,7 +134,7 @@ impl Snapshots {
     ///
     /// # Errors
     /// Returns [`NoSnapshot`].
-    pub(crate) async fn of(
+    pub async fn of(
         &self,
         stream: &Arc<Stream>,
         wish: Option<&LayerWish>,
@@ -157,7 +158,7 @@ impl Snapshots {
 
     /// Connects the source of `stream` if it comes on demand, and waits for its first keyframe, but not
     /// longer than the server waits for a source. The caller holds the demand until it has its image.
-    pub(crate) async fn wake(stream: &Arc<Stream>) -> Demand {
+    pub async fn wake(stream: &Arc<Stream>) -> Demand {
         let failures = stream.failures();
         let demand = await_tracks(stream).await;
         // The tracks may be known from the last time.
@@ -179,7 +180,7 @@ impl Snapshots {
     ///
     /// # Errors
     /// Returns [`NoFrames`].
-    pub(crate) fn frames(
+    pub fn frames(
         &self,
         stream: &Arc<Stream>,
         client: SourcePrefix,

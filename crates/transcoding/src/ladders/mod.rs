@@ -25,7 +25,7 @@ const UNREAD: Duration = Duration::from_secs(5);
 const TICK: Duration = Duration::from_secs(1);
 
 /// Has the rungs of all streams encoded while somebody reads them, until the server stops.
-pub(crate) async fn keep_ladders(
+pub async fn keep_ladders(
     hub: Arc<Hub>,
     transcoders: Arc<Transcoders>,
     mut stopped: watch::Receiver<bool>,

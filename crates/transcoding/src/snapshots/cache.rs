@@ -250,7 +250,7 @@ impl Entry {
 
 /// Returns the size of the image that a frame of `size` becomes within `limit`: one of few, so that
 /// nobody makes the server encode a frame in thousands of sizes.
-pub(crate) fn size_within(size: FrameSize, limit: SizeLimit) -> FrameSize {
+pub fn size_within(size: FrameSize, limit: SizeLimit) -> FrameSize {
     let fitted = limit.fit(size);
     let length = fitted.width.max(fitted.height);
     let is_smaller = |it: &&usize| **it <= length;

@@ -14,7 +14,7 @@ use glassline_runtime::{FairPlaces, SourcePrefix, TaskWaker};
 use tokio::time::Instant;
 
 /// Media type of the body.
-pub(crate) const MEDIA_TYPE: &str = "multipart/x-mixed-replace; boundary=picture";
+pub const MEDIA_TYPE: &str = "multipart/x-mixed-replace; boundary=picture";
 
 /// Most readers, and most of one address: a browser has six connections to a server.
 const READERS_MAX: usize = 256;
@@ -38,7 +38,7 @@ impl Default for FrameReaders {
 
 /// The reason why a stream has no pictures.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum NoFrames {
+pub enum NoFrames {
     /// The stream carries no video.
     #[error("the stream has no video")]
     NoVideo,

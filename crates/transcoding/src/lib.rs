@@ -16,6 +16,12 @@
 //! panic ends one job, and the threads are not those that send media. Video takes a large part of a
 //! core, so each video has a thread of its own.
 
+// This crate is outside the sans-IO cores: jobs end and snapshots age by the clock.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "the shell reads the clock for the cores"
+)]
+
 mod browser;
 mod hindrance;
 mod hints;
@@ -23,6 +29,7 @@ mod job;
 mod ladders;
 mod lateness;
 mod program;
+pub mod snapshots;
 mod source;
 mod threads;
 mod transcoders;
@@ -30,12 +37,13 @@ mod video_work;
 mod work;
 mod worker;
 
-pub(crate) use browser::{
-    BrowserTracks, BrowserView, ENCODED_AGAIN, Hindered, Substitutes, VideoWish,
+pub use browser::{BrowserTracks, BrowserView, ENCODED_AGAIN, Hindered, Substitutes, VideoWish};
+pub use hindrance::Hindrance;
+pub use hints::hint;
+pub use job::{TranscodingCost, TranscodingView};
+pub use ladders::keep_ladders;
+pub use threads::TranscodingThreads;
+pub use transcoders::{
+    Limits, Transcoders, TranscodingCounters, TranscodingLease, TranscodingRefusal,
+    TranscodingTerms, VideoRules,
 };
-pub(crate) use hindrance::Hindrance;
-pub(crate) use hints::hint;
-pub(crate) use job::TranscodingView;
-pub(crate) use ladders::keep_ladders;
-pub(crate) use threads::TranscodingThreads;
-pub(crate) use transcoders::{Limits, Transcoders, TranscodingLease, TranscodingTerms, VideoRules};

@@ -6,7 +6,7 @@ use glassline_rtp::payload::is_recovery_point;
 
 /// The reason why browsers cannot show the video of a track.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Hindrance {
+pub enum Hindrance {
     /// Browsers do not decode the codec.
     Codec,
     /// The viewer at hand does not decode the codec, as others do.
@@ -20,7 +20,7 @@ pub(crate) enum Hindrance {
 impl Hindrance {
     /// Returns what hinders all browsers from showing a track of `stream`; `None` if nothing is known
     /// of.
-    pub(crate) fn of(stream: &Stream, index: TrackIndex, track: &Track) -> Option<Self> {
+    pub fn of(stream: &Stream, index: TrackIndex, track: &Track) -> Option<Self> {
         if !track.is_played_by_browsers() {
             return Some(Self::Codec);
         }
@@ -32,7 +32,7 @@ impl Hindrance {
     }
 
     /// Returns the name of the hindrance for programs.
-    pub(crate) const fn as_str(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::Codec => "codec",
             Self::Viewer => "viewer",
@@ -54,7 +54,7 @@ impl Hindrance {
     }
 
     /// Returns the settings of sources with which browsers show the video as it is.
-    pub(crate) const fn remedy(self) -> &'static str {
+    pub const fn remedy(self) -> &'static str {
         match self {
             Self::Codec | Self::Viewer => {
                 "have the source send H.264 without B-frames (cameras: codec H.264; ffmpeg: -c:v libx264 \

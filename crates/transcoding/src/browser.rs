@@ -17,51 +17,55 @@ use super::transcoders::{Transcoders, TranscodingLease, TranscodingRefusal};
 
 /// The tracks of a stream as one browser can take them, index by index.
 #[derive(Debug)]
-pub(crate) struct BrowserTracks {
-    pub(crate) tracks: Vec<Track>,
-    pub(crate) substitutes: Substitutes,
+pub struct BrowserTracks {
+    /// Tracks in the order of the stream, with the codecs that the browser gets.
+    pub tracks: Vec<Track>,
+    /// Leases of what is transcoded in place of these tracks.
+    pub substitutes: Substitutes,
     /// The video that the browser would get transcoded if it asked.
-    pub(crate) on_request: Option<Hindered>,
+    pub on_request: Option<Hindered>,
 }
 
 /// The replacement of tracks that a viewer does not decode.
 #[derive(Debug, Default)]
-pub(crate) struct Substitutes {
+pub struct Substitutes {
     /// Leases of the tracks that are transcoded.
-    pub(crate) leases: Vec<TranscodingLease>,
+    pub leases: Vec<TranscodingLease>,
     /// Layers of the source in other codecs.
-    pub(crate) layers: Vec<TrackLayer>,
+    pub layers: Vec<TrackLayer>,
 }
 
 /// Video that browsers cannot show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Hindered {
+pub struct Hindered {
     track: TrackIndex,
-    pub(crate) codec: Codec,
-    pub(crate) hindrance: Hindrance,
+    /// Codec of the track as its source publishes it.
+    pub codec: Codec,
+    /// The reason why the browser cannot take the track.
+    pub hindrance: Hindrance,
 }
 
 /// The wish of a viewer about video.
 #[derive(Clone, Copy)]
-pub(crate) struct VideoWish<'a> {
+pub struct VideoWish<'a> {
     /// Whether the viewer wants video at all.
-    pub(crate) wants: bool,
+    pub wants: bool,
     /// Whether the viewer asks for it to be transcoded.
-    pub(crate) asks: bool,
+    pub asks: bool,
     /// Returns whether the viewer decodes the codec of a track.
-    pub(crate) decodes: &'a dyn Fn(&Track) -> bool,
+    pub decodes: &'a dyn Fn(&Track) -> bool,
 }
 
 /// How browsers receive a track, for the API and the pages.
 #[derive(Debug, PartialEq, Serialize, JsonSchema)]
-pub(crate) struct BrowserView {
+pub struct BrowserView {
     /// Codec in which browsers receive the track; null if they do not receive it.
-    pub(crate) codec: Option<&'static str>,
+    pub codec: Option<&'static str>,
     /// The reason why browsers do not receive the track, or what is missing of it, and what to do; null
     /// if nothing is.
-    pub(crate) note: Option<String>,
+    pub note: Option<String>,
     /// The transcoding of the track while viewers need it; null without one.
-    pub(crate) transcoding: Option<TranscodingCost>,
+    pub transcoding: Option<TranscodingCost>,
 }
 
 impl Transcoders {
@@ -71,7 +75,7 @@ impl Transcoders {
     ///
     /// # Errors
     /// Returns why the video is not transcoded that is due, and what to do.
-    pub(crate) fn for_browsers(
+    pub fn for_browsers(
         self: &Arc<Self>,
         stream: &Arc<Stream>,
         layout: TrackLayout,
@@ -154,7 +158,7 @@ impl Transcoders {
     }
 
     /// Returns who gets the video of `stream` transcoded.
-    pub(super) fn choice(&self, stream: &Stream) -> Transcode {
+    pub fn choice(&self, stream: &Stream) -> Transcode {
         let general = || self.video_rules().choice;
         stream.transcode().unwrap_or_else(general)
     }
@@ -171,7 +175,7 @@ impl Transcoders {
     }
 
     /// Returns how browsers receive each of `tracks`.
-    pub(crate) fn browser_views(
+    pub fn browser_views(
         &self,
         stream: &Arc<Stream>,
         layout: TrackLayout,
@@ -317,7 +321,7 @@ fn in_another_codec(
 }
 
 /// The advice to viewers about video that browsers cannot show.
-pub(crate) const ENCODED_AGAIN: &str =
+pub const ENCODED_AGAIN: &str =
     "?transcode behind the URL of the page or of WHEP has the server encode H.264 again";
 
 /// Most packets of a frame that libwebrtc joins: the size of its packet buffer, in Chromium, Safari and

@@ -18,9 +18,11 @@ pub(super) const VIDEO_STREAMS_MAX: usize = 8;
 
 /// Most tracks that are transcoded at the same time; 0 if none of the kind is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Limits {
-    pub(crate) audio: usize,
-    pub(crate) video: usize,
+pub struct Limits {
+    /// Most audio tracks at the same time.
+    pub audio: usize,
+    /// Most video tracks at the same time.
+    pub video: usize,
 }
 
 impl Limits {
@@ -35,16 +37,16 @@ impl Limits {
 
 /// The rules for video, as they are configured.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct VideoRules {
+pub struct VideoRules {
     /// The viewers for whom video is transcoded that browsers cannot show, unless its source chooses.
-    pub(crate) choice: Transcode,
+    pub choice: Transcode,
     /// The program FFmpeg: its path or its name.
-    pub(crate) ffmpeg: String,
+    pub ffmpeg: String,
 }
 
 /// All transcodings of a server.
 #[derive(Debug)]
-pub(crate) struct Transcoders {
+pub struct Transcoders {
     limits: Current<Limits>,
     settings: Current<Settings>,
     video: Current<VideoRules>,
@@ -55,33 +57,34 @@ pub(crate) struct Transcoders {
     /// Raised whenever a job is added, wanted or no longer leased.
     changes: AtomicU64,
     is_stopping: AtomicBool,
-    pub(crate) counters: TranscodingCounters,
+    /// Counters of all transcodings, for metrics.
+    pub counters: TranscodingCounters,
 }
 
 /// Counts of all transcodings since the server started, those that ended included.
 #[derive(Debug, Default)]
-pub(crate) struct TranscodingCounters {
+pub struct TranscodingCounters {
     /// Times that work on a track began.
-    pub(crate) started: Counter,
+    pub started: Counter,
     /// Offers that lacked a track because as many streams as allowed were transcoded.
-    pub(crate) refused: Counter,
+    pub refused: Counter,
     /// Coded frames that were taken.
-    pub(crate) frames_in: Counter,
+    pub frames_in: Counter,
     /// Frames that were made.
-    pub(crate) frames_out: Counter,
+    pub frames_out: Counter,
     /// Coded frames that could not be decoded.
-    pub(crate) undecodable: Counter,
+    pub undecodable: Counter,
     /// Coded frames that were dropped because the thread was late.
-    pub(crate) late: Counter,
+    pub late: Counter,
     /// Coded frames that left the hub's ring before they were read.
-    pub(crate) missed: Counter,
+    pub missed: Counter,
     /// Processor time in ns.
-    pub(crate) cpu_ns: Counter,
+    pub cpu_ns: Counter,
 }
 
 /// The reason why a track is not transcoded although it could be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-pub(crate) enum TranscodingRefusal {
+pub enum TranscodingRefusal {
     /// The configuration lets nobody have the video transcoded.
     #[error(
         "the video of this stream is never transcoded (transcode: never, or transcoding.video: never)"
@@ -116,7 +119,7 @@ const fn key(kind: Kind) -> &'static str {
 impl Transcoders {
     /// Creates the transcodings of threads that are [added](Self::add_thread) next; at most as many
     /// as `limits` say at the same time.
-    pub(super) fn new(limits: Limits, settings: Settings) -> Self {
+    pub fn new(limits: Limits, settings: Settings) -> Self {
         Self {
             limits: Current::new(limits),
             settings: Current::new(settings),
@@ -145,13 +148,13 @@ impl Transcoders {
 
     /// Replaces the limits, and the settings of what is transcoded from now on; what is transcoded
     /// already goes on.
-    pub(crate) fn set(&self, limits: Limits, settings: Settings) {
+    pub fn set(&self, limits: Limits, settings: Settings) {
         self.limits.replace(limits);
         self.settings.replace(settings);
     }
 
     /// Replaces the rules for video; what is transcoded already goes on.
-    pub(crate) fn set_video(&self, rules: VideoRules) {
+    pub fn set_video(&self, rules: VideoRules) {
         self.video.replace(rules);
     }
 
@@ -161,17 +164,17 @@ impl Transcoders {
     }
 
     /// Returns whether any video is transcoded.
-    pub(super) fn transcodes_video(&self) -> bool {
+    pub(crate) fn transcodes_video(&self) -> bool {
         self.limits.get().video > 0
     }
 
     /// Returns the settings of what is transcoded from now on.
-    pub(super) fn settings(&self) -> Settings {
+    pub(crate) fn settings(&self) -> Settings {
         *self.settings.get()
     }
 
     /// Tells the threads to end.
-    pub(super) fn stop(&self) {
+    pub(crate) fn stop(&self) {
         self.is_stopping.store(true, Ordering::Release);
         for (_, waker) in self.threads().iter() {
             waker.wake();
@@ -306,7 +309,7 @@ impl Transcoders {
     }
 
     /// Returns all transcodings.
-    pub(crate) fn views(&self, now: Instant) -> Vec<TranscodingView> {
+    pub fn views(&self, now: Instant) -> Vec<TranscodingView> {
         self.jobs().iter().map(|job| job.view(now)).collect()
     }
 
@@ -331,6 +334,7 @@ impl Transcoders {
         wanted.cloned().collect()
     }
 
+    /// Returns a number that rises whenever a job is added, wanted or no longer leased.
     pub(super) fn changes(&self) -> u64 {
         self.changes.load(Ordering::Acquire)
     }
@@ -372,19 +376,19 @@ fn expendable(jobs: &[Arc<Job>], kind: Kind) -> Option<usize> {
 /// The right of one viewer to the transcoded layer of a track. The track is transcoded while there
 /// are leases that were started, and a few seconds longer.
 #[derive(Debug)]
-pub(crate) struct TranscodingLease {
+pub struct TranscodingLease {
     transcoders: Arc<Transcoders>,
     job: Arc<Job>,
 }
 
 impl TranscodingLease {
     /// Returns the index of the track.
-    pub(crate) fn track(&self) -> TrackIndex {
+    pub fn track(&self) -> TrackIndex {
         self.job.track
     }
 
     /// Returns the work, to lease it for a track of another stream.
-    pub(crate) fn terms(&self) -> TranscodingTerms {
+    pub fn terms(&self) -> TranscodingTerms {
         TranscodingTerms {
             transcoders: Arc::clone(&self.transcoders),
             source: self.job.source,
@@ -392,7 +396,7 @@ impl TranscodingLease {
     }
 
     /// Returns whether the track, which is among the present `tracks`, needs no transcoding any more.
-    pub(crate) fn is_in_vain(&self, tracks: &[Track]) -> bool {
+    pub fn is_in_vain(&self, tracks: &[Track]) -> bool {
         let track = tracks.get(self.job.track.get());
         track.is_some_and(|track| self.job.source.is_over(track))
     }
@@ -406,7 +410,7 @@ impl TranscodingLease {
 
     /// Notes that the viewer is connected, so that the work begins unless it has begun. A job that
     /// made room for others meanwhile is leased anew, if there is room.
-    pub(crate) fn start(&mut self) {
+    pub fn start(&mut self) {
         if !self.transcoders.has(&self.job) {
             let job = &self.job;
             let transcoders = &self.transcoders;
@@ -429,7 +433,7 @@ impl TranscodingLease {
 
 /// The work that a lease is for.
 #[derive(Clone, Debug)]
-pub(crate) struct TranscodingTerms {
+pub struct TranscodingTerms {
     transcoders: Arc<Transcoders>,
     source: TranscodingSource,
 }
@@ -439,7 +443,7 @@ impl TranscodingTerms {
     ///
     /// # Errors
     /// Returns why the server does not do it.
-    pub(crate) fn lease(
+    pub fn lease(
         &self,
         stream: &Arc<Stream>,
         track: TrackIndex,

@@ -19,7 +19,7 @@ const THREADS_MAX: usize = 8;
 
 /// The running threads. Clones are of the same threads.
 #[derive(Clone, Debug)]
-pub(crate) struct TranscodingThreads {
+pub struct TranscodingThreads {
     transcoders: Arc<Transcoders>,
     supervisor: Arc<Supervisor>,
     threads: Arc<Mutex<Vec<JoinHandle<()>>>>,
@@ -31,7 +31,7 @@ impl TranscodingThreads {
     ///
     /// # Errors
     /// Returns the system's error if it has no thread or descriptor left.
-    pub(crate) fn start(
+    pub fn start(
         limits: Limits,
         settings: Settings,
         supervisor: &Arc<Supervisor>,
@@ -51,7 +51,7 @@ impl TranscodingThreads {
     ///
     /// # Errors
     /// Returns the system's error if it has no thread or descriptor left.
-    pub(crate) fn grow(&self, limits: Limits) -> io::Result<()> {
+    pub fn grow(&self, limits: Limits) -> io::Result<()> {
         let mut threads = self.threads();
         let audio = limits.audio.div_ceil(JOBS_OF_THREAD).min(THREADS_MAX);
         let video = limits.video.min(VIDEO_STREAMS_MAX);
@@ -87,12 +87,12 @@ impl TranscodingThreads {
     }
 
     /// Tells the threads to end.
-    pub(crate) fn stop(&self) {
+    pub fn stop(&self) {
         self.transcoders.stop();
     }
 
     /// Waits for the threads to end.
-    pub(crate) fn join(self) {
+    pub fn join(self) {
         let threads = std::mem::take(&mut *self.threads());
         for thread in threads {
             let _ = thread.join();
