@@ -24,7 +24,6 @@ mod failures;
 pub mod fuzzing {
     //! Drivers of fuzz targets that need what no caller of this crate may do.
 
-    pub use crate::messages::fuzz_record as server_messages;
     #[cfg(fuzzing)]
     pub use crate::quic::fuzzing::webtransport;
     pub use crate::sessions::fuzz_registry as registry;
@@ -34,7 +33,6 @@ mod hooks;
 mod http;
 #[cfg(test)]
 mod login_cases;
-mod messages;
 mod metrics;
 mod onvif;
 mod playback;

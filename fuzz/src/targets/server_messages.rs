@@ -2,5 +2,5 @@
 //! is written and read again as the same.
 
 pub(crate) fn run(bytes: &[u8]) {
-    glassline_server::fuzzing::server_messages(bytes);
+    glassline_messages::fuzz_record(bytes);
 }

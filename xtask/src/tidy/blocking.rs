@@ -14,7 +14,14 @@ use super::table;
 const CALL: &str = concat!("spawn_", "blocking(");
 
 /// Crates that the rule is for: those that the server is made of above the cores.
-const CRATES: [&str; 5] = ["access", "ingest", "runtime", "server", "transcoding"];
+const CRATES: [&str; 6] = [
+    "access",
+    "ingest",
+    "messages",
+    "runtime",
+    "server",
+    "transcoding",
+];
 
 /// Files of the server's crates that start blocking work beside the pool, and listed ones that do not.
 pub(super) fn problems(sources: &BTreeMap<PathBuf, String>) -> Vec<String> {

@@ -6,8 +6,9 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use glassline_messages::Bounds;
+
 use super::parts;
-use crate::messages::Bounds;
 
 /// Data channels next to the streams, between publishers of messages and viewers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -4,12 +4,12 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use glassline_hub::{Hub, StreamName};
+use glassline_messages::{Downstream, MessageLinks};
 use glassline_quic::moq::{MessageRefusal, MessageRequest, MessageRequests, NodeName};
 use glassline_runtime::{Part, Supervisor};
 use tokio::task::{AbortHandle, JoinSet};
 
 use crate::cluster::Directory;
-use crate::messages::{Downstream, MessageLinks};
 
 /// The parts that passing messages to other servers needs.
 #[derive(Clone, Debug)]

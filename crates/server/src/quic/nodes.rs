@@ -6,6 +6,7 @@ use std::time::Instant;
 use glassline_access::auth::Secret;
 use glassline_egress::{moq, units};
 use glassline_hub::{Hub, StreamName};
+use glassline_messages::MessageLinks;
 use glassline_quic::Fingerprint;
 use glassline_quic::moq::{Grant, NodeClock, NodeName, Origin, Refusal, Role, SessionRequest};
 use glassline_runtime::{Part, Supervisor, calendar, spawn_kept};
@@ -17,7 +18,6 @@ use super::account::{Reads, SessionEntry};
 use super::messages::MessageService;
 use super::{OpenedSession, Reason, SessionContext};
 use crate::cluster::{self, Directory, Identity, Provenances, TicketError};
-use crate::messages::MessageLinks;
 
 /// The parts of the server that its cluster needs.
 #[derive(Clone, Debug)]

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use glassline_ingest as ingest;
+use glassline_messages::MessageLinks;
 use glassline_quic::moq::NodeClock;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -12,7 +13,6 @@ use super::StartError;
 use super::foundation::Foundation;
 use crate::cluster::{Directory, Identity, Member, MemberSettings, Provenances, Pulls, Reachable};
 use crate::config::{ClusterOrigin, Config, Notices, Rebalance};
-use crate::messages::MessageLinks;
 use crate::quic::{NodeServices, Quic};
 
 /// Creates what this server needs as one of a cluster, if it is one.

@@ -5,6 +5,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 
 use glassline_access::audit::AuditLog;
+use glassline_messages::MessageLinks;
 use glassline_rooms::Rooms;
 use glassline_transcoding::{Transcoders, TranscodingThreads};
 use tokio::task::JoinHandle;
@@ -20,7 +21,6 @@ use crate::config::Config;
 use crate::hls::{self, Hls};
 use crate::http::server::{ListenerCounters, Places};
 use crate::http::{self, ViewerRoutes};
-use crate::messages::MessageLinks;
 use crate::onvif::Onvif;
 use crate::playback::Playback;
 use crate::quic::{self, MoqService, Quic};

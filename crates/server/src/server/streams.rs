@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use glassline_ingest::library::Library;
 use glassline_ingest::{self as ingest, SourceSpec};
+use glassline_messages::MessageLinks;
 
 use super::StartError;
 use super::access::Access;
@@ -13,7 +14,6 @@ use super::foundation::Foundation;
 use super::{in_cluster, parts};
 use crate::cluster::Directory;
 use crate::config::Config;
-use crate::messages::MessageLinks;
 use crate::quic::NodeServices;
 use crate::stored::{self, Stored};
 use crate::talk::Loudspeakers;

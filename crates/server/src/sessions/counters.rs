@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use glassline_egress::webrtc::SendCounters;
 use glassline_ingest::{VoiceCounters, WhipCounters};
+use glassline_messages::DataCounters;
 use glassline_runtime::Counter;
 
-use crate::messages::DataCounters;
 use crate::sessions::peer::TalkCounters;
 
 /// One shard's counts since the server started.

@@ -1,9 +1,8 @@
 //! The broker that a session's data channels are connected to.
 
 use glassline_hub::{Stream, StreamName};
+use glassline_messages::{Bounds, DataPolicy, Side};
 use glassline_rooms::{ParticipantId, RoomName};
-
-use crate::messages::{Bounds, DataPolicy, Side};
 
 /// How the data channels of one session are connected to a broker.
 #[derive(Debug)]

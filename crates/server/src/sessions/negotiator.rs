@@ -13,6 +13,7 @@ use glassline_ingest::Voice;
 use glassline_ingest::library::{Library, SharedReading};
 use glassline_ingest::whip::Reservations;
 use glassline_media::{Codec, Track};
+use glassline_messages::{MessageLinks, Messages, Publication, Side};
 use glassline_rooms::{self as rooms, Newcomer, RoomName, Rooms};
 use glassline_runtime::{SessionId, await_tracks, may_come};
 use glassline_transcoding::{BrowserTracks, Transcoders};
@@ -30,7 +31,6 @@ use super::record::{IceGeneration, SessionRecord};
 use super::settings::{SessionDefaults, Settings};
 use super::shard::Shared;
 use crate::cluster::Directory;
-use crate::messages::{MessageLinks, Messages, Publication, Side};
 use crate::talk::Loudspeakers;
 
 /// Makes sessions out of SDP offers, and changes sessions for their peers.

@@ -6,6 +6,7 @@ use std::time::Instant;
 use glassline_hub::{CreateError, PublishError, State, Stream, StreamName};
 use glassline_ingest::NameClaim;
 use glassline_ingest::whip::Contribution;
+use glassline_messages::{Messages, Publication, Side};
 use glassline_rtp::receive::TrackPipeline;
 use glassline_webrtc::{OpusOptions, Session};
 
@@ -14,7 +15,6 @@ use super::negotiator::{AnsweredOffer, Negotiator};
 use super::offer::{Offer, OfferError};
 use super::peer::{Publisher, Role};
 use crate::cluster::ClaimRefusal;
-use crate::messages::{Messages, Publication, Side};
 
 /// The reason why an offer to publish makes no session.
 #[derive(Debug, thiserror::Error)]

@@ -17,11 +17,12 @@ const CHANGELOG: &str = "CHANGELOG.md";
 const START: (&str, &str) = ("crates/server/src/server/mod.rs", "start_with");
 
 /// Crates above the cores: those of which the server is made.
-const SHELL: [&str; 8] = [
+const SHELL: [&str; 9] = [
     "access",
     "egress",
     "ingest",
     "latency",
+    "messages",
     "rooms",
     "runtime",
     "server",

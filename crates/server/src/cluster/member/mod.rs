@@ -43,6 +43,7 @@ use glassline_cluster::{
 };
 use glassline_cluster_nats::{Engine, Options};
 use glassline_hub::{Hub, Prospect, StreamName};
+use glassline_messages::MessageLinks;
 use glassline_quic::Fingerprint;
 use glassline_runtime::{Part, Supervisor, TaskWaker, calendar, keep_running};
 use tokio::sync::{oneshot, watch};
@@ -50,7 +51,6 @@ use tokio::task::JoinHandle;
 
 use super::identity::{Identity, Provenances};
 use super::pull::{Pull, Pulls};
-use crate::messages::MessageLinks;
 use authentic::Authentic;
 use claim::Publishing;
 use driver::Driver;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use glassline_hub::{Stream, Wake};
+use glassline_messages::{MessageLinks, PulledPublisher, Upstream};
 use glassline_quic::moq::{
     MESSAGES_VERSION, MessageOpener, MessageReceiver, MessageSender, MessageStreamError,
 };
@@ -12,8 +13,6 @@ use glassline_runtime::{Part, Supervisor, TaskWaker};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::MissedTickBehavior;
-
-use crate::messages::{MessageLinks, PulledPublisher, Upstream};
 
 /// Interval at which it is looked whether messages are still needed, while they pass.
 const NEED_INTERVAL: Duration = Duration::from_secs(1);
@@ -243,9 +242,9 @@ impl Bringing {
 #[cfg(test)]
 mod tests {
     use glassline_hub::{Limits, StreamName};
+    use glassline_messages::Side;
 
     use super::*;
-    use crate::messages::Side;
 
     async fn until(is_so: impl Fn() -> bool) {
         let looking = async {

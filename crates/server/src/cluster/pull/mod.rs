@@ -20,12 +20,12 @@ use std::time::{Duration, Instant};
 
 use glassline_hub::{Hub, Stream};
 use glassline_media::MediaUnit;
+use glassline_messages::MessageLinks;
 use glassline_quic::moq::{NodeAddress, NodeName, Provenance, ReadError, RequestStream};
 use glassline_runtime::{Part, Supervisor};
 use tokio::sync::mpsc;
 
 use super::identity::{Identity, Provenances};
-use crate::messages::MessageLinks;
 use driver::Driver;
 use sessions::Sessions;
 

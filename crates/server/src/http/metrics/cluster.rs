@@ -2,8 +2,9 @@
 
 use std::fmt::Write;
 
+use glassline_messages::ServerCounters;
+
 use crate::app::App;
-use crate::messages::ServerCounters;
 use crate::metrics::{head, label_value};
 
 /// States of servers that have a row each.

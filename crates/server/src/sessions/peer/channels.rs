@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use glassline_messages::{MessageBroker, Posted, Side};
+
 use super::{Peer, Role, ShardContext};
-use crate::messages::{MessageBroker, Posted, Side};
 use crate::sessions::counters::Counters;
 
 /// Shortest wait before data is sent again while the socket is full.

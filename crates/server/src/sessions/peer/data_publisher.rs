@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use crate::messages::Publication;
+use glassline_messages::Publication;
 
 /// The state that only a publisher of messages needs: its right to publish.
 #[derive(Debug)]

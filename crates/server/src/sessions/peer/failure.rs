@@ -4,6 +4,7 @@ use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 use glassline_media::TrackIndex;
+use glassline_messages::{Association, Messages};
 use glassline_transcode::VideoSource;
 use glassline_transcoding::Hindrance;
 use glassline_webrtc::CloseReason;
@@ -11,7 +12,6 @@ use glassline_webrtc::CloseReason;
 use super::connecting::Dismissal;
 use super::{Peer, Publisher, Role, Viewer};
 use crate::failures::{ClientRole, ConnectionFailure, Protocol, Stage};
-use crate::messages::{Association, Messages};
 use crate::sessions::diagnosis::{self, ClientView, Diagnosis, Evidence, Surroundings};
 use crate::sessions::endings::EndReason;
 

@@ -36,13 +36,13 @@ use glassline_hub::Stream;
 use glassline_ingest::whip::Arrivals;
 use glassline_latency::FrameStamps;
 use glassline_media::{MediaUnit, StageTable};
+use glassline_messages::Messages;
 use glassline_rtp::Packet;
 use glassline_runtime::SessionId;
 use glassline_webrtc::{CloseReason, Event, Session};
 
 use super::counters::Counters;
 use super::endings::EndReason;
-use crate::messages::Messages;
 
 use addresses::Addresses;
 pub(super) use connecting::{Connecting, Dismissal};

@@ -5,11 +5,11 @@ use std::time::Instant;
 use glassline_hub::PublishError;
 use glassline_ingest::whip::{Arrivals, Contribution, Shortfall};
 use glassline_ingest::{Ended, WhipCounters};
+use glassline_messages::Publication;
 use glassline_rtp::Packet;
 use glassline_webrtc::Session;
 
 use super::packet_place::PacketPlace;
-use crate::messages::Publication;
 use crate::sessions::endings::EndReason;
 
 /// The state that only a publisher needs: its media, and the right to publish messages.

@@ -125,7 +125,7 @@ impl Scene {
             Arc::new(MediaAddresses::new(Vec::new())),
             Arc::default(),
             Arc::clone(&supervisor),
-            crate::messages::MessageLinks::new(None),
+            glassline_messages::MessageLinks::new(None),
         );
         let shared = Arc::new(shared);
         let mut handles = Vec::new();

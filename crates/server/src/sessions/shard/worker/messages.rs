@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use glassline_messages::{Inbox, MessageBroker, Posted, Side};
 use glassline_runtime::Key;
 
 use super::Worker;
-use crate::messages::{Inbox, MessageBroker, Posted, Side};
 use crate::sessions::peer::Peer;
 
 /// A subscription to one side of one stream's broker, with the sessions of this shard on that side.

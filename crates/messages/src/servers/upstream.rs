@@ -11,11 +11,11 @@ use super::incoming::{self, Incoming, IncomingContent, IncomingError};
 use super::outgoing::Outgoing;
 use super::sequence::Sequence;
 use super::{DataPolicy, MessageLinks};
-use crate::messages::{Inbox, MessageBroker, Order, Publication, Side, lock};
+use crate::{Inbox, MessageBroker, Order, Publication, Side, lock};
 
 /// The place of a broker's publisher, for the publisher of a stream that is pulled.
 #[derive(Debug)]
-pub(crate) struct PulledPublisher {
+pub struct PulledPublisher {
     broker: Arc<MessageBroker>,
     publication: Publication,
     /// The claim of the latest publisher's server, by which another publisher is known.
@@ -24,18 +24,18 @@ pub(crate) struct PulledPublisher {
 
 impl PulledPublisher {
     /// Wakes `watcher` when somebody here needs the messages, for as long as it is held.
-    pub(crate) fn watch(&self, watcher: &Arc<dyn Wake>) {
+    pub fn watch(&self, watcher: &Arc<dyn Wake>) {
         self.broker.watch_viewers(watcher);
     }
 
     /// Returns whether anybody here needs the messages.
-    pub(crate) fn is_needed(&self) -> bool {
+    pub fn is_needed(&self) -> bool {
         self.broker.has_receiver(Side::Viewers)
     }
 
     /// Notes under which claim, an epoch and a process, the stream is published from now on. The publisher
     /// there replaces one of another claim, and one of this server.
-    pub(crate) fn follow(&self, claim: (u64, u64), now: Instant) {
+    pub fn follow(&self, claim: (u64, u64), now: Instant) {
         let before = lock(&self.claim).replace(claim);
         if before != Some(claim) || self.broker.has_no_publisher() {
             self.publication.begin(now);
@@ -53,7 +53,7 @@ impl PulledPublisher {
 
 /// The messages of a stream that is pulled, for as long as it is: it outlives each source.
 #[derive(Debug)]
-pub(crate) struct Upstream {
+pub struct Upstream {
     links: Arc<MessageLinks>,
     publisher: Arc<PulledPublisher>,
     sequence: Sequence,
@@ -66,7 +66,7 @@ pub(crate) struct Upstream {
 
 impl Upstream {
     /// Creates the state for the stream `name`. No message passes yet.
-    pub(crate) fn new(links: &Arc<MessageLinks>, name: &StreamName) -> Self {
+    pub fn new(links: &Arc<MessageLinks>, name: &StreamName) -> Self {
         let broker = links.broker(name);
         // No session has this identifier.
         let session = SessionId::new(&format!("pulled {name}"));
@@ -86,17 +86,17 @@ impl Upstream {
     }
 
     /// Returns the place of the stream's publisher here.
-    pub(crate) const fn publisher(&self) -> &Arc<PulledPublisher> {
+    pub const fn publisher(&self) -> &Arc<PulledPublisher> {
         &self.publisher
     }
 
     /// Lets what viewers send find no receiver, because it goes nowhere.
-    pub(crate) fn rest(&mut self) {
+    pub fn rest(&mut self) {
         self.inbox = None;
     }
 
     /// Lets what viewers send wait for [`run`](Self::run).
-    pub(crate) fn begin(&mut self) {
+    pub fn begin(&mut self) {
         self.inbox();
     }
 
@@ -111,7 +111,7 @@ impl Upstream {
     /// Passes messages on until the other server ends that, and returns why. A server that sends
     /// something invalid is told so. Nothing is lost here if this is dropped and called again, but the
     /// stream cannot be used again.
-    pub(crate) async fn run(
+    pub async fn run(
         &mut self,
         mut sender: MessageSender,
         mut receiver: MessageReceiver,

@@ -12,9 +12,7 @@ use super::downstream::{Downstream, ServerRates};
 use super::incoming::{Incoming, IncomingContent};
 use super::upstream::Upstream;
 use super::{MessageLinks, outgoing};
-use crate::messages::{
-    Bounds, DataPolicy, FirstNumber, Inbox, MessageBroker, Posted, PostedContent, Side,
-};
+use crate::{Bounds, DataPolicy, FirstNumber, Inbox, MessageBroker, Posted, PostedContent, Side};
 
 const BOUNDS: Bounds = Bounds {
     message_bytes: 1000,

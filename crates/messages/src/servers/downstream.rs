@@ -11,7 +11,7 @@ use super::incoming::{self, Incoming, IncomingContent, IncomingError};
 use super::outgoing::Outgoing;
 use super::sequence::Sequence;
 use super::{DataPolicy, MessageLinks};
-use crate::messages::{Bounds, Inbox, MessageBroker, Order, PostedContent, Side};
+use crate::{Bounds, Inbox, MessageBroker, Order, PostedContent, Side};
 
 /// Number of viewers that may send as often as a viewer may, at one server at the same time.
 const VIEWERS_AT_FULL_RATE: u32 = 20;
@@ -22,7 +22,7 @@ const BYTES_PER_S: u32 = 4 << 20;
 
 /// Passes the messages of one stream to another server, and those of its viewers to the publisher.
 #[derive(Debug)]
-pub(crate) struct Downstream {
+pub struct Downstream {
     links: Arc<MessageLinks>,
     broker: Arc<MessageBroker>,
     inbox: Arc<Inbox>,
@@ -55,7 +55,7 @@ impl ServerRates {
 
 impl Downstream {
     /// Subscribes to the messages of the stream `name`, from now on.
-    pub(crate) fn new(links: &Arc<MessageLinks>, name: &StreamName) -> Self {
+    pub fn new(links: &Arc<MessageLinks>, name: &StreamName) -> Self {
         let (broker, arrival) = (links.broker(name), Arc::<TaskWaker>::default());
         let waker = Arc::clone(&arrival) as Arc<dyn Wake>;
         Self {
@@ -68,11 +68,7 @@ impl Downstream {
 
     /// Passes messages on until the other server ends that, and returns why. A server that sends
     /// something invalid is told so.
-    pub(crate) async fn run(
-        self,
-        mut sender: MessageSender,
-        mut receiver: MessageReceiver,
-    ) -> String {
+    pub async fn run(self, mut sender: MessageSender, mut receiver: MessageReceiver) -> String {
         let outgoing = Outgoing {
             inbox: &self.inbox,
             arrival: &self.arrival,

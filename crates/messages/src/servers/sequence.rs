@@ -1,6 +1,6 @@
 //! The order of messages that come from another server.
 
-use crate::messages::FirstNumber;
+use crate::FirstNumber;
 
 /// Where the messages of another server have got to. It outlives the way that they come, so that a
 /// message that comes by two ways is passed on once.

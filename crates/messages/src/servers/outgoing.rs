@@ -8,7 +8,7 @@ use glassline_runtime::TaskWaker;
 use glassline_sctp::Reliability;
 
 use super::{MessageLinks, record};
-use crate::messages::{Inbox, Posted, PostedContent};
+use crate::{Inbox, Posted, PostedContent};
 
 /// The messages that go to another server.
 pub(super) struct Outgoing<'a> {

@@ -31,26 +31,26 @@ use glassline_runtime::Current;
 
 use super::{DataPolicy, MessageBroker, MessageBrokers};
 
-pub(crate) use counters::ServerCounters;
-pub(crate) use downstream::Downstream;
+pub use counters::ServerCounters;
+pub use downstream::Downstream;
 #[cfg(any(test, fuzzing))]
 pub use record::fuzz_record;
-pub(crate) use upstream::{PulledPublisher, Upstream};
+pub use upstream::{PulledPublisher, Upstream};
 
 /// The parts of this server that messages between servers need: its brokers, its rules and its
 /// counters.
 #[derive(Debug)]
-pub(crate) struct MessageLinks {
+pub struct MessageLinks {
     /// Brokers of all streams with data channels.
-    pub(crate) brokers: MessageBrokers,
+    pub brokers: MessageBrokers,
     policy: Current<Option<DataPolicy>>,
     /// Counts of messages between servers.
-    pub(crate) counters: ServerCounters,
+    pub counters: ServerCounters,
 }
 
 impl MessageLinks {
     /// Creates the state of a server without streams.
-    pub(crate) fn new(policy: Option<DataPolicy>) -> Arc<Self> {
+    pub fn new(policy: Option<DataPolicy>) -> Arc<Self> {
         Arc::new(Self {
             brokers: MessageBrokers::default(),
             policy: Current::new(policy),
@@ -59,12 +59,12 @@ impl MessageLinks {
     }
 
     /// Returns the present rules for data channels; `None` where they are turned off.
-    pub(crate) fn policy(&self) -> Option<DataPolicy> {
+    pub fn policy(&self) -> Option<DataPolicy> {
         *self.policy.get()
     }
 
     /// Replaces the rules for data channels.
-    pub(crate) fn set_policy(&self, policy: Option<DataPolicy>) {
+    pub fn set_policy(&self, policy: Option<DataPolicy>) {
         self.policy.replace(policy);
     }
 

@@ -5,9 +5,9 @@ use super::Bounds;
 /// The server's rules for data channels next to media streams. Sessions have no such channels where
 /// data channels are turned off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct DataPolicy {
+pub struct DataPolicy {
     /// Limits of one session: queued bytes, channels, message rates.
-    pub(crate) bounds: Bounds,
+    pub bounds: Bounds,
     /// Whether viewers may send messages to the publisher, too.
-    pub(crate) viewers_send: bool,
+    pub viewers_send: bool,
 }

@@ -6,7 +6,7 @@ use bytes::{Bytes, BytesMut};
 use glassline_quic::moq::{MessageReceiver, MessageStreamError};
 
 use super::record::{self, HEADER_BYTES, Header, PARAMETERS_BYTES_MAX, RecordError};
-use crate::messages::{FirstNumber, PostedContent};
+use crate::{FirstNumber, PostedContent};
 
 /// Most bytes that are taken from QUIC at once.
 const CHUNK_BYTES: usize = 64 << 10;

@@ -9,24 +9,24 @@ use super::MessageBroker;
 
 /// One session's role as the publisher of a broker, given up when dropped.
 #[derive(Debug)]
-pub(crate) struct Publication {
+pub struct Publication {
     broker: Arc<MessageBroker>,
     session: SessionId,
 }
 
 impl Publication {
     /// Prepares the role for `session`, which does not have it yet.
-    pub(crate) const fn new(broker: Arc<MessageBroker>, session: SessionId) -> Self {
+    pub const fn new(broker: Arc<MessageBroker>, session: SessionId) -> Self {
         Self { broker, session }
     }
 
     /// Makes the session the publisher in place of any other.
-    pub(crate) fn begin(&self, now: Instant) {
+    pub fn begin(&self, now: Instant) {
         self.broker.take_over(&self.session, now);
     }
 
     /// Returns whether the session is the publisher.
-    pub(crate) fn is_current(&self) -> bool {
+    pub fn is_current(&self) -> bool {
         self.broker.is_publisher(&self.session)
     }
 }

@@ -19,7 +19,7 @@ use bytes::{Buf, BufMut, Bytes, BytesMut};
 use glassline_sctp::Reliability;
 use glassline_sctp::channel::{Init, Kind, Message};
 
-use crate::messages::{FirstNumber, PostedContent};
+use crate::{FirstNumber, PostedContent};
 
 /// Length of a header in bytes.
 pub(super) const HEADER_BYTES: usize = 25;
@@ -268,7 +268,7 @@ pub fn fuzz_record(bytes: &[u8]) {
     let Ok(Some(read)) = content(header.kind, Bytes::copy_from_slice(body)) else {
         return;
     };
-    assert!(read.bytes() <= crate::messages::MESSAGE_OVERHEAD_BYTES + body.len());
+    assert!(read.bytes() <= crate::MESSAGE_OVERHEAD_BYTES + body.len());
     let Some([head, data]) = write(header.first, &read, header.waited) else {
         return;
     };
@@ -375,11 +375,11 @@ mod tests {
     #[test]
     fn the_seeds_of_the_fuzz_target_are_records() {
         let seeds: [&[u8]; 5] = [
-            include_bytes!("../../../../../fuzz/seeds/server_messages/left_out"),
-            include_bytes!("../../../../../fuzz/seeds/server_messages/text"),
-            include_bytes!("../../../../../fuzz/seeds/server_messages/binary"),
-            include_bytes!("../../../../../fuzz/seeds/server_messages/closed"),
-            include_bytes!("../../../../../fuzz/seeds/server_messages/taken_over"),
+            include_bytes!("../../../../fuzz/seeds/server_messages/left_out"),
+            include_bytes!("../../../../fuzz/seeds/server_messages/text"),
+            include_bytes!("../../../../fuzz/seeds/server_messages/binary"),
+            include_bytes!("../../../../fuzz/seeds/server_messages/closed"),
+            include_bytes!("../../../../fuzz/seeds/server_messages/taken_over"),
         ];
         for (seed, kind) in seeds.into_iter().zip(RecordKind::ALL) {
             let (header, body) = seed.split_first_chunk().expect("a header");

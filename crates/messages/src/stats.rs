@@ -16,7 +16,7 @@ pub(crate) struct MessageCounts {
 
 /// Statistics of one session's data channels so far, and the bytes that wait in them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct DataStats {
+pub struct DataStats {
     pub(crate) channels: usize,
     pub(crate) queued_bytes: usize,
     pub(crate) counts: MessageCounts,
@@ -24,7 +24,7 @@ pub(crate) struct DataStats {
 
 impl DataStats {
     /// Returns the statistics of a session of `side` in the form of the API.
-    pub(crate) fn view(&self, side: Side) -> DataView {
+    pub fn view(&self, side: Side) -> DataView {
         let counts = self.counts;
         DataView {
             channels: self.channels,

@@ -4,27 +4,27 @@ use glassline_runtime::Counter;
 
 /// Messages between this server and others of its cluster since this server started.
 #[derive(Debug, Default)]
-pub(crate) struct ServerCounters {
+pub struct ServerCounters {
     /// Messages sent to other servers.
-    pub(crate) sent: Counter,
+    pub sent: Counter,
     /// Bytes of the messages sent to other servers.
-    pub(crate) sent_bytes: Counter,
+    pub sent_bytes: Counter,
     /// Messages received from other servers.
-    pub(crate) received: Counter,
+    pub received: Counter,
     /// Bytes of the messages received from other servers.
-    pub(crate) received_bytes: Counter,
+    pub received_bytes: Counter,
     /// Messages dropped because another server took them more slowly than they came.
-    pub(crate) dropped_slow: Counter,
+    pub dropped_slow: Counter,
     /// Messages dropped because they had waited longer than configured.
-    pub(crate) dropped_expired: Counter,
+    pub dropped_expired: Counter,
     /// Messages dropped because they are larger than this server takes.
-    pub(crate) dropped_too_large: Counter,
+    pub dropped_too_large: Counter,
     /// Messages dropped because another server sent more in a second than one server may.
-    pub(crate) dropped_too_fast: Counter,
+    pub dropped_too_fast: Counter,
     /// Messages dropped because viewers may not send, or another session is the publisher.
-    pub(crate) dropped_not_allowed: Counter,
+    pub dropped_not_allowed: Counter,
     /// Messages dropped because no publisher takes any.
-    pub(crate) dropped_no_channel: Counter,
+    pub dropped_no_channel: Counter,
     /// Messages that came by two ways, and were passed on once.
-    pub(crate) repeated: Counter,
+    pub repeated: Counter,
 }

@@ -45,7 +45,7 @@ const READER_MESSAGE_BYTES: usize = 16 << 10;
 
 /// How far the SCTP association of a session has come.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Association {
+pub enum Association {
     /// The handshake is not done.
     Opening,
     /// Messages can be sent.
@@ -71,7 +71,7 @@ impl Association {
 
 /// The data channels of one session, as its shard has them.
 #[derive(Debug)]
-pub(crate) struct Messages {
+pub struct Messages {
     side: Side,
     /// Whether messages from the peer are passed on.
     may_send: bool,
@@ -93,11 +93,11 @@ pub(crate) struct Messages {
 impl Messages {
     /// Time from the end of the handshake after which a refused association is told of. A client that
     /// leaves at once refuses it, too, just before it closes the session.
-    pub(crate) const REFUSAL_TOLD: Duration = Duration::from_secs(1);
+    pub const REFUSAL_TOLD: Duration = Duration::from_secs(1);
 
     /// Creates the channels of a session on `side`. Messages from the peer are passed on if it
     /// `may_send`.
-    pub(crate) fn new(
+    pub fn new(
         session: SessionId,
         side: Side,
         may_send: bool,
@@ -125,12 +125,12 @@ impl Messages {
     }
 
     /// Notes that the session is connected, from which on the association is to be established soon.
-    pub(crate) fn connected(&mut self, now: Instant) {
+    pub fn connected(&mut self, now: Instant) {
         self.connected.get_or_insert(now);
     }
 
     /// Returns the time since the session was connected; zero before.
-    pub(crate) fn waited(&self, now: Instant) -> Duration {
+    pub fn waited(&self, now: Instant) -> Duration {
         let since = self.connected.map(|at| now.saturating_duration_since(at));
         since.unwrap_or_default()
     }
@@ -147,22 +147,22 @@ impl Messages {
     }
 
     /// Returns whether it is to be told now that the association is not established.
-    pub(crate) fn is_overdue(&self, now: Instant) -> bool {
+    pub fn is_overdue(&self, now: Instant) -> bool {
         self.due().is_some_and(|due| due <= now)
     }
 
     /// Returns whether it was told that the association is not established.
-    pub(crate) fn is_told(&self) -> bool {
+    pub fn is_told(&self) -> bool {
         self.is_told
     }
 
     /// Remembers that it was told: once is enough.
-    pub(crate) fn set_told(&mut self) {
+    pub fn set_told(&mut self) {
         self.is_told = true;
     }
 
     /// Returns the configuration of the session's SCTP association.
-    pub(crate) fn config(may_send: bool, bounds: &Bounds) -> glassline_webrtc::DataConfig {
+    pub fn config(may_send: bool, bounds: &Bounds) -> glassline_webrtc::DataConfig {
         let heard = if may_send {
             bounds.message_bytes
         } else {
@@ -188,15 +188,17 @@ impl Messages {
     }
 
     /// Returns whether the SCTP association is or was established, or else how it ended, if it has.
-    pub(crate) fn association(&self) -> &Association {
+    pub fn association(&self) -> &Association {
         &self.association
     }
 
-    pub(crate) fn side(&self) -> Side {
+    /// Returns the side of the broker that the session is on.
+    pub fn side(&self) -> Side {
         self.side
     }
 
-    pub(crate) fn broker(&self) -> &Arc<MessageBroker> {
+    /// Returns the broker that the session gets its messages from.
+    pub fn broker(&self) -> &Arc<MessageBroker> {
         &self.broker
     }
 
@@ -206,14 +208,14 @@ impl Messages {
     }
 
     /// Returns the statistics, to be published now.
-    pub(crate) fn show(&mut self, now: Instant) -> DataStats {
+    pub fn show(&mut self, now: Instant) -> DataStats {
         let stats = self.queues.stats();
         self.shown = Some((now, stats));
         stats
     }
 
     /// Returns when the statistics may be published again; `None` if they have not changed.
-    pub(crate) fn shown_again_at(&self) -> Option<Instant> {
+    pub fn shown_again_at(&self) -> Option<Instant> {
         match self.shown {
             Some((_, shown)) if shown == self.queues.stats() => None,
             Some((at, _)) => Some(at + SHOWN),
@@ -222,7 +224,7 @@ impl Messages {
     }
 
     /// Handles the events of the peer's channels and passes its messages on.
-    pub(crate) fn handle_events(
+    pub fn handle_events(
         &mut self,
         channels: &mut Channels,
         now: Instant,
@@ -309,7 +311,7 @@ impl Messages {
     }
 
     /// Queues something that the other side posted; [`pump`](Self::pump) sends it.
-    pub(crate) fn deliver(
+    pub fn deliver(
         &mut self,
         posted: &Arc<Posted>,
         channels: &mut Channels,
@@ -354,17 +356,12 @@ impl Messages {
 
     /// Hands the association the messages that it has room for, the channels in turn. Returns
     /// whether there were any.
-    pub(crate) fn pump(
-        &mut self,
-        channels: &mut Channels,
-        now: Instant,
-        counters: &DataCounters,
-    ) -> bool {
+    pub fn pump(&mut self, channels: &mut Channels, now: Instant, counters: &DataCounters) -> bool {
         self.queues.pump(channels, now, counters)
     }
 
     /// Returns when a queued message will have waited too long, or the association.
-    pub(crate) fn deadline(&self) -> Option<Instant> {
+    pub fn deadline(&self) -> Option<Instant> {
         let due = [self.queues.deadline(), self.due()];
         due.into_iter().flatten().min()
     }

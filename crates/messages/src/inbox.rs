@@ -14,7 +14,7 @@ pub(super) const INBOX_MESSAGES_MAX: usize = 4096;
 pub(super) const INBOX_BYTES_MAX: usize = 8 << 20;
 
 /// The messages that wait for one shard, or for one other server.
-pub(crate) struct Inbox {
+pub struct Inbox {
     queue: Mutex<Queue>,
     wake: Arc<dyn Wake>,
 }
@@ -39,7 +39,7 @@ struct Queue {
 
 impl Inbox {
     /// Creates an empty inbox.
-    pub(super) fn new(wake: Arc<dyn Wake>) -> Self {
+    pub fn new(wake: Arc<dyn Wake>) -> Self {
         Self {
             queue: Mutex::default(),
             wake,
@@ -58,18 +58,19 @@ impl Inbox {
 
     /// Returns the bytes that wait.
     #[cfg(test)]
-    pub(super) fn bytes(&self) -> usize {
+    pub fn bytes(&self) -> usize {
         lock(&self.queue).bytes
     }
 
     /// Takes everything out, in order. A message that was dropped leaves a gap in the numbers.
-    pub(crate) fn take(&self, out: &mut Vec<Arc<Posted>>) {
+    pub fn take(&self, out: &mut Vec<Arc<Posted>>) {
         let mut queue = lock(&self.queue);
         queue.bytes = 0;
         out.extend(queue.posted.drain(..));
     }
 
-    pub(super) fn push(&self, posted: &Arc<Posted>) {
+    /// Adds a message, and drops the oldest ones where there is no place for all.
+    pub fn push(&self, posted: &Arc<Posted>) {
         let mut queue = lock(&self.queue);
         queue.bytes += posted.content.bytes();
         queue.posted.push_back(Arc::clone(posted));

@@ -9,13 +9,19 @@
 //! Two participants of a room have a broker of their own. A message that one sends in the session
 //! in which it hears the other arrives in the session in which the other hears it.
 //!
-//! Where the publisher is at another server of the cluster, [`servers`] is the publisher's side here,
+//! Where the publisher is at another server of the cluster, `servers` is the publisher's side here,
 //! and the viewers' side there.
 //!
 //! A message is stored once for all receivers. A shard takes it out of its inbox in the next turn
-//! of its loop; each session then queues the messages that it has not sent yet ([`session`]). The
+//! of its loop; each session then queues the messages that it has not sent yet (`session`). The
 //! hub is not involved: messages have no timeline, no keyframes, and no past that a new viewer
 //! could begin with.
+
+// This crate is outside the sans-IO cores: tasks between servers read the clock.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "the shell reads the clock for the cores"
+)]
 
 mod counters;
 mod inbox;
@@ -34,15 +40,16 @@ use std::time::{Duration, Instant};
 use glassline_hub::{StreamName, Wake};
 use glassline_sctp::channel::{Init, Message};
 
-pub(crate) use counters::DataCounters;
-pub(crate) use inbox::Inbox;
-pub(crate) use policy::DataPolicy;
-pub(crate) use publication::Publication;
+pub use counters::DataCounters;
+pub use inbox::Inbox;
+pub use policy::DataPolicy;
+pub use publication::Publication;
 #[cfg(any(test, fuzzing))]
 pub use servers::fuzz_record;
-pub(crate) use servers::{Downstream, MessageLinks, PulledPublisher, ServerCounters, Upstream};
-pub(crate) use session::{Association, Messages};
-pub(crate) use stats::{DataStats, MessageCounts};
+pub use servers::{Downstream, MessageLinks, PulledPublisher, ServerCounters, Upstream};
+pub use session::{Association, Messages};
+pub use stats::DataStats;
+pub(crate) use stats::MessageCounts;
 
 use glassline_runtime::SessionId;
 
@@ -55,7 +62,7 @@ const GAP_MAX: u64 = u32::MAX as u64;
 
 /// The two sides of a broker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Side {
+pub enum Side {
     /// The publisher of messages next to a stream; there is one at a time.
     Publisher,
     /// The viewers of the stream.
@@ -80,23 +87,23 @@ impl Side {
 
 /// Limits of one session's data channels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Bounds {
+pub struct Bounds {
     /// Largest message in bytes; `a=max-message-size` tells each side.
-    pub(crate) message_bytes: usize,
+    pub message_bytes: usize,
     /// Most bytes of messages that wait for one session; one message may always wait.
-    pub(crate) queue_bytes: usize,
+    pub queue_bytes: usize,
     /// Longest time that a message may wait.
-    pub(crate) queue_age: Duration,
+    pub queue_age: Duration,
     /// Most channels that a peer may open; the server opens as many to the peer at most.
-    pub(crate) channels: usize,
+    pub channels: usize,
     /// Most messages a second from a viewer to the publisher, or from one participant to another.
-    pub(crate) messages_per_s: u32,
+    pub messages_per_s: u32,
 }
 
 impl Bounds {
     /// Limits between two participants of a room. They exchange stage measurements, about 20
     /// messages of up to 1,000 bytes a second, and 16 messages a second to compare clocks.
-    pub(crate) const PAIR: Self = Self {
+    pub const PAIR: Self = Self {
         message_bytes: 2 << 10,
         queue_bytes: 64 << 10,
         queue_age: Duration::from_secs(2),
@@ -107,7 +114,7 @@ impl Bounds {
 
 /// A message or event on its way from one side to the other.
 #[derive(Debug)]
-pub(crate) struct Posted {
+pub struct Posted {
     /// Consecutive number of everything posted to this side: a gap means that something was missed.
     pub(crate) number: u64,
     /// The number that the content got first.
@@ -174,13 +181,13 @@ impl PostedContent {
 
 /// The brokers of all streams that have data channels.
 #[derive(Debug, Default)]
-pub(crate) struct MessageBrokers {
+pub struct MessageBrokers {
     by_stream: Mutex<HashMap<StreamName, Weak<MessageBroker>>>,
 }
 
 impl MessageBrokers {
     /// Returns the broker of `stream`, which exists for as long as somebody holds it.
-    pub(crate) fn of(&self, stream: &StreamName) -> Arc<MessageBroker> {
+    pub fn of(&self, stream: &StreamName) -> Arc<MessageBroker> {
         let mut by_stream = lock(&self.by_stream);
         if let Some(broker) = by_stream.get(stream).and_then(Weak::upgrade) {
             return broker;
@@ -195,7 +202,7 @@ impl MessageBrokers {
 /// Passes messages between the publisher and the viewers of one stream, or between two
 /// participants.
 #[derive(Debug)]
-pub(crate) struct MessageBroker {
+pub struct MessageBroker {
     /// Random number, by which other servers tell this broker from others.
     id: u64,
     to_publisher: Mutex<SideInboxes>,
@@ -228,7 +235,7 @@ struct SideInboxes {
 impl MessageBroker {
     /// Returns an inbox for everything that is posted `to` one side from now on. `wake` is called
     /// when something is in it, for as long as the inbox is held.
-    pub(crate) fn subscribe(&self, to: Side, wake: Arc<dyn Wake>) -> Arc<Inbox> {
+    pub fn subscribe(&self, to: Side, wake: Arc<dyn Wake>) -> Arc<Inbox> {
         let inbox = Arc::new(Inbox::new(wake));
         let mut side_inboxes = lock(self.side_inboxes(to));
         side_inboxes
@@ -296,7 +303,7 @@ impl MessageBroker {
     }
 
     /// Makes `session` the publisher in place of any other.
-    pub(crate) fn take_over(&self, session: &SessionId, now: Instant) {
+    pub fn take_over(&self, session: &SessionId, now: Instant) {
         let former = lock(&self.publisher).replace(session.clone());
         if former.is_some_and(|former| former != *session) {
             self.post(Side::Publisher, PostedContent::TakenOver, now);
@@ -314,7 +321,7 @@ impl MessageBroker {
     }
 
     /// Ends the role of `session` as the publisher, if it has it.
-    pub(crate) fn leave(&self, session: &SessionId) {
+    pub fn leave(&self, session: &SessionId) {
         let mut publisher = lock(&self.publisher);
         if publisher.as_ref() == Some(session) {
             *publisher = None;

@@ -8,7 +8,7 @@ use glassline_sctp::channel::{Init, Kind, Role};
 use glassline_sctp::{Association, Reliability};
 
 use super::*;
-use crate::messages::{Inbox, Publication};
+use crate::{Inbox, Publication};
 
 const BOUNDS: Bounds = Bounds {
     message_bytes: 256 << 10,
