@@ -16,7 +16,6 @@
 
 mod addresses;
 mod app;
-mod cluster;
 pub mod config;
 mod events;
 mod failures;

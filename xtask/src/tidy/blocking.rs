@@ -14,8 +14,9 @@ use super::table;
 const CALL: &str = concat!("spawn_", "blocking(");
 
 /// Crates that the rule is for: those that the server is made of above the cores.
-const CRATES: [&str; 6] = [
+const CRATES: [&str; 7] = [
     "access",
+    "cluster-member",
     "ingest",
     "messages",
     "runtime",

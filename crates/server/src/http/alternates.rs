@@ -19,6 +19,7 @@ use axum::http::{HeaderValue, header};
 use axum::middleware::Next;
 use axum::response::Response;
 use glassline_cluster::Access;
+use glassline_cluster_member::{Destination, Elsewhere, Grant, Member, by_calendar};
 use glassline_runtime::SessionId;
 
 use super::redirect::{RequestTarget, access, member};
@@ -26,7 +27,6 @@ use super::rules::Errand;
 use super::server::Scheme;
 use super::stream_path::{name_in_path, unfold};
 use crate::app::App;
-use crate::cluster::{Destination, Elsewhere, Grant, Member, by_calendar};
 use crate::sessions::SessionRecord;
 
 /// Names the servers that a client can go to when this one is lost, in answers about sessions of this

@@ -22,6 +22,7 @@ use axum::routing::{get, post};
 use axum::{Extension, Json};
 use glassline_access::auth::Pattern;
 use glassline_cluster::Access;
+use glassline_cluster_member::{Grant, NotHere};
 use glassline_rooms::{Full, Listing, Newcomer, Participant, ParticipantId, RoomName, RoomShare};
 use glassline_runtime::{FaultPoint, SessionId};
 use rand::RngCore;
@@ -38,7 +39,6 @@ use super::shown::Shown;
 use super::viewer_routes::ViewerRoutes;
 use super::{auth, body, pages, resource};
 use crate::app::App;
-use crate::cluster::{Grant, NotHere};
 use crate::failures::ClientRole;
 use crate::sessions::{ConnectionAddresses, DataChannelSetup, JoinError, Offer};
 

@@ -20,6 +20,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use axum::{BoxError, Extension, Router};
 use bytes::Bytes;
+use glassline_cluster_member::{Elsewhere, Member, NotHandedOn};
 use glassline_quic::moq::RequestStream;
 use glassline_runtime::SessionId;
 use http_body_util::{BodyExt, Full, Limited};
@@ -34,7 +35,6 @@ use super::problem::Problem;
 use super::redirect::{RequestTarget, member};
 use super::server::Scheme;
 use crate::app::App;
-use crate::cluster::{Elsewhere, Member, NotHandedOn};
 use crate::sessions::ConnectionAddresses;
 
 /// Time that another server has to answer, and to answer a request that waits for a change.

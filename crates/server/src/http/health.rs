@@ -12,6 +12,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Extension, Json};
 use glassline_access::tls::CertificateStore;
+use glassline_cluster_member::Member;
 use glassline_hub::{State as StreamState, Stream};
 use glassline_runtime::ThreadProgress;
 use schemars::JsonSchema;
@@ -21,7 +22,6 @@ use super::operators::Visitor;
 use super::rules::Right;
 use super::viewer_routes::ViewerRoutes;
 use crate::app::App;
-use crate::cluster::Member;
 
 /// Returns the route for balancers, which have no credentials, and ask by an address or a name of their
 /// own.

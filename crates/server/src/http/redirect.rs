@@ -24,6 +24,9 @@ use axum::http::{HeaderMap, Method, StatusCode, Uri, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use glassline_cluster::Access;
+use glassline_cluster_member::{
+    Destination, Elsewhere, Grant, Member, by_calendar, in_query, without_credentials,
+};
 use glassline_runtime::{SessionId, calendar};
 
 use super::extract::has_word;
@@ -32,9 +35,6 @@ use super::rules::{Errand, Right, Rules, RulesByPath};
 use super::server::Scheme;
 use super::stream_path::unfold;
 use crate::app::App;
-use crate::cluster::{
-    Destination, Elsewhere, Grant, Member, by_calendar, in_query, without_credentials,
-};
 
 /// Key of a query by which a client that cannot follow a redirect asks for none.
 const STAY: &str = "noredirect";

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use glassline_access::auth::Access;
+use glassline_cluster_member::ClaimRefusal;
 use glassline_hub::{PublishError, State, StreamName};
 use glassline_ingest::NameClaim;
 use glassline_ingest::moq::{BroadcastError, BroadcastIngest};
@@ -16,7 +17,6 @@ use tokio::task::JoinSet;
 use super::access::Rights;
 use super::nodes::Nodes;
 use super::{Reason, SessionContext, account};
-use crate::cluster::ClaimRefusal;
 
 /// Most broadcasts that one session may publish.
 const BROADCASTS_MAX: usize = 16;

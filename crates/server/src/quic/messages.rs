@@ -3,13 +3,12 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use glassline_cluster_member::Directory;
 use glassline_hub::{Hub, StreamName};
 use glassline_messages::{Downstream, MessageLinks};
 use glassline_quic::moq::{MessageRefusal, MessageRequest, MessageRequests, NodeName};
 use glassline_runtime::{Part, Supervisor};
 use tokio::task::{AbortHandle, JoinSet};
-
-use crate::cluster::Directory;
 
 /// The parts that passing messages to other servers needs.
 #[derive(Clone, Debug)]

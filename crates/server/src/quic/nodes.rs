@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use glassline_access::auth::Secret;
+use glassline_cluster_member::{self as cluster, Directory, Identity, Provenances, TicketError};
 use glassline_egress::{moq, units};
 use glassline_hub::{Hub, StreamName};
 use glassline_messages::MessageLinks;
@@ -17,7 +18,6 @@ use super::access::{Rights, Scope};
 use super::account::{Reads, SessionEntry};
 use super::messages::MessageService;
 use super::{OpenedSession, Reason, SessionContext};
-use crate::cluster::{self, Directory, Identity, Provenances, TicketError};
 
 /// The parts of the server that its cluster needs.
 #[derive(Clone, Debug)]

@@ -5,6 +5,7 @@ use std::future::Future;
 use std::sync::Arc;
 
 use glassline_access::auth::LoginError;
+use glassline_cluster_member::ClaimRefusal;
 use glassline_hub::{Stream, StreamName};
 use glassline_ingest::NameClaim;
 use glassline_rtsp::sdp::Description;
@@ -20,7 +21,6 @@ use super::past;
 use super::pending_request::{Credentials, PendingRequest};
 use super::redirect::Placing;
 use super::shared::Shared;
-use crate::cluster::ClaimRefusal;
 
 /// Starts such work for the clients of one thread.
 #[derive(Debug)]

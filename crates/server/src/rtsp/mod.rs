@@ -65,6 +65,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use glassline_access::auth::{REALM, Sites, Users};
+use glassline_cluster_member::Directory;
 use glassline_egress::rtsp::{
     Bounds, Budget, MulticastSender, NumberKeys, StreamContext, Timing, UdpPair, open_multicast,
 };
@@ -76,7 +77,6 @@ use glassline_rtsp::server::SrtpPolicy;
 use glassline_runtime::{Clock, CommandSender, ConnectionLimit, Current, Part, Supervisor, Waker};
 use mio::Poll;
 
-use crate::cluster::Directory;
 pub use counters::{Counters, Gauge};
 pub use glassline_egress::rtsp::{GroupRange, SendCounters};
 pub use glassline_ingest::rtsp::RecordCounters;

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use glassline_cluster::Access;
+use glassline_cluster_member::{Destination, Grant, Member, by_calendar, in_query};
 use glassline_hub::Demand;
 use glassline_rtsp::mikey::Cipher;
 use glassline_rtsp::server::{Answer, Refusal};
@@ -14,7 +15,6 @@ use super::client_scope::ClientScope;
 use super::pending_request::PendingRequest;
 use super::shared::Shared;
 use super::wished_layer::WishedLayer;
-use crate::cluster::{Destination, Grant, Member, by_calendar, in_query};
 
 /// A DESCRIBE whose answer depends on where the stream is.
 #[derive(Debug)]

@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use glassline_access::auth::Users;
+use glassline_cluster_member::Directory;
 use glassline_egress::rtsp::{Groups, MulticastSender, StreamContext};
 use glassline_hub::Hub;
 use glassline_ingest::LayerStreams;
@@ -17,7 +18,6 @@ use super::command::{Command, Dismissal};
 use super::counters::Counters;
 use super::tunnels::Tunnels;
 use super::view::ClientView;
-use crate::cluster::Directory;
 use crate::failures::Failures;
 use crate::playback::Playback;
 

@@ -5,13 +5,13 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Instant;
 
+use glassline_cluster_member::{Crowding, Member};
 use glassline_runtime::{Part, spawn_kept};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use super::departures::{departing, may_move, send_group};
 use crate::app::App;
-use crate::cluster::{Crowding, Member};
 use crate::config::{Config, Rebalance};
 use crate::service::{Departing, Sent};
 

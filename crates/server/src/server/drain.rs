@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use glassline_cluster_member::{Draining, Member};
 use glassline_runtime::{Part, spawn_kept};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -11,7 +12,6 @@ use tokio::task::JoinHandle;
 use super::Server;
 use super::departures::{departing, send_group};
 use crate::app::App;
-use crate::cluster::{Draining, Member};
 use crate::config::Config;
 use crate::service::Sent;
 

@@ -3,6 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use glassline_cluster_member::{
+    Directory, Identity, Member, MemberSettings, Provenances, Pulls, Reachable,
+};
 use glassline_ingest as ingest;
 use glassline_messages::MessageLinks;
 use glassline_quic::moq::NodeClock;
@@ -11,7 +14,6 @@ use tokio::task::JoinHandle;
 
 use super::StartError;
 use super::foundation::Foundation;
-use crate::cluster::{Directory, Identity, Member, MemberSettings, Provenances, Pulls, Reachable};
 use crate::config::{ClusterOrigin, Config, Notices, Rebalance};
 use crate::quic::{NodeServices, Quic};
 

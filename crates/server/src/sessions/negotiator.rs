@@ -8,6 +8,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use glassline_cluster_member::Directory;
 use glassline_hub::{Hub, Stream, StreamLifetime, StreamName, TrackLayout};
 use glassline_ingest::Voice;
 use glassline_ingest::library::{Library, SharedReading};
@@ -30,7 +31,6 @@ use super::peer::{Connecting, DataPublisher, Participant, Peer, Role, Viewer};
 use super::record::{IceGeneration, SessionRecord};
 use super::settings::{SessionDefaults, Settings};
 use super::shard::Shared;
-use crate::cluster::Directory;
 use crate::talk::Loudspeakers;
 
 /// Makes sessions out of SDP offers, and changes sessions for their peers.

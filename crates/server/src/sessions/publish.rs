@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use glassline_cluster_member::ClaimRefusal;
 use glassline_hub::{CreateError, PublishError, State, Stream, StreamName};
 use glassline_ingest::NameClaim;
 use glassline_ingest::whip::Contribution;
@@ -14,7 +15,6 @@ use super::endings::EndReason;
 use super::negotiator::{AnsweredOffer, Negotiator};
 use super::offer::{Offer, OfferError};
 use super::peer::{Publisher, Role};
-use crate::cluster::ClaimRefusal;
 
 /// The reason why an offer to publish makes no session.
 #[derive(Debug, thiserror::Error)]

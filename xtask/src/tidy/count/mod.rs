@@ -17,8 +17,9 @@ const CHANGELOG: &str = "CHANGELOG.md";
 const START: (&str, &str) = ("crates/server/src/server/mod.rs", "start_with");
 
 /// Crates above the cores: those of which the server is made.
-const SHELL: [&str; 9] = [
+const SHELL: [&str; 10] = [
     "access",
+    "cluster-member",
     "egress",
     "ingest",
     "latency",

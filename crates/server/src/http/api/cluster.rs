@@ -7,6 +7,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::{Method, StatusCode};
 use glassline_access::auth::Role;
+use glassline_cluster_member::{Member, MemberView, NodesView};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -14,7 +15,6 @@ use super::super::extract::Query;
 use super::super::openapi::{Operation, Routes};
 use super::super::problem::Problem;
 use crate::app::App;
-use crate::cluster::{Member, MemberView, NodesView};
 
 /// Longest time that a drain may take, in seconds.
 const WITHIN_MAX_S: u64 = 24 * 3600;

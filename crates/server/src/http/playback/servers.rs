@@ -14,6 +14,7 @@ use axum::extract::State;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
+use glassline_cluster_member::Member;
 use glassline_hub::StreamName;
 use http_body_util::{BodyExt as _, Full, Limited};
 use serde::Deserialize;
@@ -23,7 +24,6 @@ use super::super::extract::{JsonBody, Query};
 use super::super::problem::Problem;
 use super::{catalogue, playback, stream_name};
 use crate::app::App;
-use crate::cluster::Member;
 use crate::playback::{Missing, OtherServers, Question};
 
 /// Largest answer of another server: 25,000 files with their names and times.

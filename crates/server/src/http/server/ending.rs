@@ -2,7 +2,7 @@
 
 use tokio::sync::watch;
 
-use crate::cluster::Draining;
+use glassline_cluster_member::Draining;
 
 /// The drain of a server; `None` where clients have no other server to go to.
 pub(crate) type Drain = Option<watch::Receiver<Option<Draining>>>;

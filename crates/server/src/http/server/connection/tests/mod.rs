@@ -8,8 +8,9 @@ use axum::response::IntoResponse;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
+use glassline_cluster_member::Draining;
+
 use super::*;
-use crate::cluster::Draining;
 
 /// Long, for a busy machine; nothing waits for it that works.
 const PATIENCE: Duration = Duration::from_secs(30);

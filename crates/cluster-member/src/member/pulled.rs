@@ -8,7 +8,7 @@ use glassline_quic::moq::{NodeName, Provenance};
 use tokio::sync::mpsc;
 
 use super::{Core, Member, moment, node_id, record};
-use crate::cluster::pull::{Gate, PullEvent, PullSource};
+use crate::pull::{Gate, PullEvent, PullSource};
 
 /// Lets a pull feed the hub if the core admits it.
 #[derive(Debug)]

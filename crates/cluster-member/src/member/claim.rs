@@ -25,7 +25,7 @@ pub(super) struct Publishing {
 
 /// The right of one publisher to a name, given back when it is dropped.
 #[derive(Debug)]
-pub(crate) struct HeldName {
+pub struct HeldName {
     member: Arc<Member>,
     publisher: PublisherId,
     name: Name,
@@ -34,25 +34,46 @@ pub(crate) struct HeldName {
 
 /// The reason why a publisher does not get a name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum ClaimRefusal {
+pub enum ClaimRefusal {
+    /// Another publisher has the name.
     #[error("'{name}' has a publisher already, at the server '{by}' of the cluster")]
-    Taken { name: StreamName, by: String },
+    Taken {
+        /// Name of the stream that is claimed.
+        name: StreamName,
+        /// The server that has the name.
+        by: String,
+    },
+    /// Another server has a source of that name in its configuration.
     #[error(
         "'{name}' is the name of a camera or file that the server '{by}' of the cluster has in its \
          configuration: publish under another name"
     )]
-    Configured { name: StreamName, by: String },
+    Configured {
+        /// Name of the stream that is claimed.
+        name: StreamName,
+        /// The server that has the name.
+        by: String,
+    },
+    /// Another server connects to the source, and takes publishers in its place.
     #[error(
         "the server '{by}' of the cluster connects to the source of '{name}', and alone takes publishers \
          in its place: publish there"
     )]
-    AtSource { name: StreamName, by: String },
+    AtSource {
+        /// Name of the stream that is claimed.
+        name: StreamName,
+        /// The server that has the name.
+        by: String,
+    },
+    /// This server takes no new publishers.
     #[error("this server is about to stop, and takes no new publishers")]
     Draining,
+    /// A newer version wrote the record of the stream.
     #[error(
         "the record of '{0}' in the cluster was written by a newer version; update this server"
     )]
     Unreadable(StreamName),
+    /// The time for a decision is over.
     #[error("the cluster gave no decision in time")]
     NoDecision,
 }

@@ -20,7 +20,7 @@ const EVENTS_AT_ONCE: usize = 256;
 
 impl Member {
     /// Carries out everything that the core wants.
-    pub(super) fn carry_out(self: &Arc<Self>) {
+    pub fn carry_out(self: &Arc<Self>) {
         loop {
             let mut core = self.lock();
             let mut events = Vec::new();
@@ -53,7 +53,8 @@ impl Member {
         }
     }
 
-    pub(super) fn on_event(self: &Arc<Self>, event: Event) {
+    /// Takes an event of the engine, and does what the core decides then.
+    pub fn on_event(self: &Arc<Self>, event: Event) {
         match event {
             Event::Publish {
                 publisher,

@@ -11,48 +11,51 @@ use serde::Serialize;
 
 use super::authentic::Authentic;
 use super::{Core, Member, core_name};
-use crate::cluster::pull::Pull;
+use crate::pull::Pull;
 
 /// The counts of this member since it started.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Counts {
+pub struct Counts {
     /// Publishers that got their names.
-    pub(crate) admitted: u64,
+    pub admitted: u64,
     /// Publishers that did not.
-    pub(crate) refused: u64,
+    pub refused: u64,
     /// Publishers that were sent away, because another server has the stream.
-    pub(crate) superseded: u64,
+    pub superseded: u64,
     /// Number of pulls that this server began.
-    pub(crate) pulls: u64,
+    pub pulls: u64,
     /// Viewers that were sent to another server.
-    pub(crate) redirected: u64,
+    pub redirected: u64,
     /// Viewers that were sent away, because this server had more than its share.
-    pub(crate) moved: u64,
+    pub moved: u64,
     /// Bytes of media that pulls brought which are over.
-    pub(crate) pulled_bytes: u64,
+    pub pulled_bytes: u64,
 }
 
 /// The servers of the cluster as this one knows them.
 #[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct NodesView {
+pub struct NodesView {
     /// Name of this server.
-    pub(crate) node: String,
+    pub node: String,
     region: String,
     /// Whether this server takes no new publishers, because it is about to stop.
     is_draining: bool,
-    pub(crate) engine: EngineView,
-    pub(crate) nodes: Vec<NodeView>,
+    /// State of the connection to the engine of the cluster.
+    pub engine: EngineView,
+    /// All servers of the cluster, this one included.
+    pub nodes: Vec<NodeView>,
     /// Streams that this server has taken over from another one, which was gone or silent.
-    pub(crate) takeovers: u64,
+    pub takeovers: u64,
     /// The sum of all that this server pulls from others.
-    pub(crate) pulled: PulledView,
+    pub pulled: PulledView,
+    /// Counts of this server, for metrics.
     #[serde(skip)]
-    pub(crate) counts: Counts,
+    pub counts: Counts,
 }
 
 /// The cluster as this server knows it.
 #[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct MemberView {
+pub struct MemberView {
     #[serde(flatten)]
     servers: NodesView,
     streams: Vec<KnownStream>,
@@ -61,29 +64,30 @@ pub(crate) struct MemberView {
 
 /// The connection to NATS.
 #[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct EngineView {
+pub struct EngineView {
     /// `connecting`, `connected` or `away`.
-    pub(crate) state: &'static str,
+    pub state: &'static str,
     /// Address of the server of NATS.
     server: Option<String>,
     /// Times that the connection was made.
-    pub(crate) connects: u64,
+    pub connects: u64,
     /// The reason why the latest attempt to connect failed.
-    pub(crate) failure: Option<String>,
+    pub failure: Option<String>,
     /// Settings of NATS that endanger records.
     warnings: Vec<String>,
     /// Notices that this server read too slowly.
-    pub(crate) dropped: u64,
+    pub dropped: u64,
 }
 
 /// A server of the cluster.
 #[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct NodeView {
-    pub(crate) name: String,
+pub struct NodeView {
+    /// Name of the server within the cluster.
+    pub name: String,
     region: Option<String>,
     /// `serving`, `draining`, `dead`, `stranger` where it has another secret, or `unheard` where no
     /// heartbeat has come yet.
-    pub(crate) state: &'static str,
+    pub state: &'static str,
     /// Address of its QUIC listener.
     quic: Option<String>,
     /// Address for viewers over HTTP, to which other servers redirect them; null for none.
@@ -107,9 +111,9 @@ pub(crate) struct NodeView {
     /// they agree within 2 s, or nothing is known.
     clock_ahead_s: Option<f64>,
     /// Streams and rooms that the server has claimed.
-    pub(crate) owned: usize,
+    pub owned: usize,
     /// Streams that this server pulls from there.
-    pub(crate) pulled: usize,
+    pub pulled: usize,
 }
 
 /// A stream that a server has claimed.
@@ -141,7 +145,7 @@ pub(crate) struct PullView {
 /// The server that has a stream.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "StreamOwner")]
-pub(crate) struct Owner {
+pub struct Owner {
     server: String,
     /// Address of its pages for viewers; absent of this server, and of one without such an address.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -150,14 +154,14 @@ pub(crate) struct Owner {
 
 /// The sum of all that a server pulls.
 #[derive(Debug, Default, Serialize, JsonSchema)]
-pub(crate) struct PulledView {
+pub struct PulledView {
     /// Most servers that one of the streams passes, its owner and this server included; 0 without
     /// pulls.
-    pub(crate) path_nodes: usize,
+    pub path_nodes: usize,
     /// Bytes of media that came since the server started.
-    pub(crate) bytes: u64,
+    pub bytes: u64,
     /// Longest time in ms that a frame is under way from its owner; null while that is not known.
-    pub(crate) delay_ms: Option<f64>,
+    pub delay_ms: Option<f64>,
 }
 
 /// Difference of two wall clocks from which on it is told. Tickets allow for 30 s.
@@ -165,7 +169,7 @@ const CLOCK_OFF_MS: u64 = 2_000;
 
 impl Member {
     /// Returns what this server knows of its cluster.
-    pub(crate) fn view(&self) -> MemberView {
+    pub fn view(&self) -> MemberView {
         let servers = self.nodes_view();
         let core = self.lock();
         let streams = core.node.known_streams().map(|(name, record)| KnownStream {
@@ -186,7 +190,7 @@ impl Member {
     }
 
     /// Returns what this server knows of the servers of its cluster.
-    pub(crate) fn nodes_view(&self) -> NodesView {
+    pub fn nodes_view(&self) -> NodesView {
         let (engine, load) = (self.engine_view(), self.load());
         let core = self.lock();
         NodesView {
@@ -202,7 +206,7 @@ impl Member {
     }
 
     /// Returns the server that has the stream `name`; `None` if none has claimed it.
-    pub(crate) fn owner(&self, name: &StreamName) -> Option<Owner> {
+    pub fn owner(&self, name: &StreamName) -> Option<Owner> {
         let name = core_name(name)?;
         let core = self.lock();
         let owner = core.node.owner(&name)?;
@@ -216,12 +220,12 @@ impl Member {
     }
 
     /// Returns whether the engine can be used at present.
-    pub(crate) fn is_connected(&self) -> bool {
+    pub fn is_connected(&self) -> bool {
         self.lock().node.is_connected()
     }
 
     /// Returns whether this server takes no new publishers, because it drains.
-    pub(crate) fn is_draining(&self) -> bool {
+    pub fn is_draining(&self) -> bool {
         self.lock().node.is_draining()
     }
 

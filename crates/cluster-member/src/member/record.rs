@@ -7,24 +7,24 @@ use glassline_quic::moq::NodeAddress;
 
 /// Where other servers reach this one.
 #[derive(Clone, Debug)]
-pub(crate) struct Reachable {
+pub struct Reachable {
     /// Host name or address of the QUIC listener.
-    pub(crate) host: String,
+    pub host: String,
     /// Its UDP port.
-    pub(crate) port: u16,
+    pub port: u16,
     /// Random number of this process.
-    pub(crate) incarnation: u64,
+    pub incarnation: u64,
     /// Region of this server.
-    pub(crate) region: Region,
+    pub region: Region,
     /// Base of the URLs for viewers over HTTP; `None` if there is none.
-    pub(crate) http: Option<String>,
+    pub http: Option<String>,
     /// Base of the URLs for viewers over RTSP; `None` if there is none.
-    pub(crate) rtsp: Option<String>,
+    pub rtsp: Option<String>,
 }
 
 impl Reachable {
     /// Returns the record of a server that has this certificate.
-    pub(super) fn record(&self, sha256: Fingerprint) -> NodeRecord {
+    pub fn record(&self, sha256: Fingerprint) -> NodeRecord {
         let host = &self.host;
         let quic = match host.contains(':') {
             true => format!("[{host}]:{}", self.port),

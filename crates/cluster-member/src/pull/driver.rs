@@ -17,7 +17,7 @@ use super::sessions::Sessions;
 use super::{
     Command, Gate, PullEvent, PullFailure, PullFigures, PullSource, Pulls, SILENCE, STALLED_AFTER,
 };
-use crate::cluster::identity::{Mark, Provenances};
+use crate::identity::{Mark, Provenances};
 
 /// Shortest time between two requests for a keyframe of a track.
 const KEYFRAME_INTERVAL: Duration = Duration::from_secs(1);

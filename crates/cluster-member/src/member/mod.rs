@@ -60,49 +60,50 @@ use load::Meter;
 use redirect::Redirecting;
 use requests::HandedOn;
 
-pub(crate) use claim::{ClaimRefusal, HeldName};
-pub(crate) use crowding::Crowding;
-pub(crate) use drain::Draining;
-pub(crate) use record::Reachable;
-pub(crate) use redirect::{Elsewhere, by_calendar, without_credentials};
-pub(crate) use requests::NotHandedOn;
-pub(crate) use rooms::NotHere;
-pub(crate) use status::{Counts, MemberView, NodesView, Owner};
+pub use claim::{ClaimRefusal, HeldName};
+pub use crowding::Crowding;
+pub use drain::Draining;
+pub use elsewhere::Names;
+pub use record::Reachable;
+pub use redirect::{Elsewhere, by_calendar, without_credentials};
+pub use requests::{NotHandedOn, OpenedRequest};
+pub use rooms::{HeldRoom, NotHere};
+pub use status::{Counts, EngineView, MemberView, NodeView, NodesView, Owner, PulledView};
 
 /// Time for which the pulls themselves keep a stream that nobody needs. The core ends them long before.
 const PULL_LINGER: Duration = Duration::from_secs(3600);
 
 /// The settings of a member at the start.
 #[derive(Debug)]
-pub(crate) struct MemberSettings {
+pub struct MemberSettings {
     /// Servers of NATS, and how this server logs in.
-    pub(crate) engine: Options,
+    pub engine: Options,
     /// Region of this server.
-    pub(crate) region: Region,
+    pub region: Region,
     /// Time for which a stream is still pulled after its last viewer left.
-    pub(crate) linger: Duration,
+    pub linger: Duration,
     /// Most viewers of this server, by which others see its room.
-    pub(crate) viewers_max: usize,
+    pub viewers_max: usize,
     /// Viewers of one stream from which on others send none here, and this server sends new ones to
     /// others.
-    pub(crate) viewers_per_stream: u32,
+    pub viewers_per_stream: u32,
     /// Servers that pull one stream from this one before it leads further ones to those.
-    pub(crate) pulls_per_stream: u32,
+    pub pulls_per_stream: u32,
     /// Whether viewers of this server are redirected to others.
-    pub(crate) redirects: bool,
+    pub redirects: bool,
     /// Whether viewers may be redirected to other regions.
-    pub(crate) redirects_far: bool,
+    pub redirects_far: bool,
     /// Whether this server hears of all streams of the others, or of those that it needs.
-    pub(crate) hears_everything: bool,
+    pub hears_everything: bool,
     /// Whether this server sends viewers away when it has clearly more than its share.
-    pub(crate) rebalances: bool,
+    pub rebalances: bool,
     /// Mbit/s of media that this server may send; `None` for no limit.
-    pub(crate) mbps_max: Option<u32>,
+    pub mbps_max: Option<u32>,
 }
 
 /// This server in its cluster.
 #[derive(Debug)]
-pub(crate) struct Member {
+pub struct Member {
     hub: Arc<Hub>,
     provenances: Arc<Provenances>,
     pulls: Pulls,
@@ -163,7 +164,7 @@ impl Core {
 
 impl Member {
     /// Creates a member that has not joined yet. Must be called within tokio.
-    pub(crate) fn new(
+    pub fn new(
         hub: &Arc<Hub>,
         identity: &Identity,
         provenances: &Arc<Provenances>,
@@ -232,7 +233,7 @@ impl Member {
     /// Joins the cluster: other servers reach this one as `reachable` says, with the certificate of
     /// `fingerprint`. Returns the task that ends some time after `stopped` became true, when this
     /// server has given its streams up.
-    pub(crate) fn join(
+    pub fn join(
         self: &Arc<Self>,
         reachable: Reachable,
         fingerprint: watch::Receiver<Fingerprint>,
@@ -277,7 +278,7 @@ impl Member {
     }
 
     /// Follows the stream `name` of the configuration, which clients publish to any server.
-    pub(crate) fn expect(&self, name: &StreamName) {
+    pub fn expect(&self, name: &StreamName) {
         let (Some(stream), Some(name)) = (self.hub.stream(name.as_str()), core_name(name)) else {
             return;
         };
@@ -289,13 +290,13 @@ impl Member {
 
     /// Returns whether this server pulls the stream `name` from another one: a source of that name may
     /// stand by here.
-    pub(crate) fn pulls(&self, name: &StreamName) -> bool {
+    pub fn pulls(&self, name: &StreamName) -> bool {
         core_name(name).is_some_and(|name| self.lock().node.pulled(&name).is_some())
     }
 
     /// Returns what tells whether the source `name` of the configuration is to be connected. The
     /// servers of the cluster that have the same source see to it that one of them is.
-    pub(crate) fn add_source(&self, name: &StreamName) -> Option<watch::Receiver<bool>> {
+    pub fn add_source(&self, name: &StreamName) -> Option<watch::Receiver<bool>> {
         let name = core_name(name)?;
         let own = [self.options.node.clone()];
         self.with_core(|core, now| {
@@ -310,7 +311,7 @@ impl Member {
     }
 
     /// Forgets a source that is no longer there.
-    pub(crate) fn remove_source(&self, name: &StreamName) {
+    pub fn remove_source(&self, name: &StreamName) {
         let Some(name) = core_name(name) else {
             return;
         };

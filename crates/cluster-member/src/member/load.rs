@@ -65,7 +65,7 @@ impl Meter {
 
 impl Member {
     /// Measures processor time and media, about once a second.
-    pub(super) fn measure(&self, now: Instant) {
+    pub fn measure(&self, now: Instant) {
         if !self.lock().meter.is_due(now) {
             return;
         }
@@ -86,7 +86,7 @@ impl Member {
     }
 
     /// Returns the load of this server.
-    pub(super) fn load(&self) -> Load {
+    pub fn load(&self) -> Load {
         let streams = self.hub.streams();
         let viewers = streams.iter().map(|stream| stream.viewers()).sum::<usize>();
         let headroom = self.viewers_max.saturating_sub(viewers);

@@ -11,7 +11,7 @@ use super::{Member, moment};
 
 /// A participant's share of a room that this server has, given back when it is dropped.
 #[derive(Debug)]
-pub(crate) struct HeldRoom {
+pub struct HeldRoom {
     member: Arc<Member>,
     name: Name,
 }
@@ -20,7 +20,7 @@ impl RoomShare for HeldRoom {}
 
 /// The reason why a participant does not meet the others here.
 #[derive(Clone, Debug)]
-pub(crate) enum NotHere {
+pub enum NotHere {
     /// The room is at another server, which the participant can go to.
     At(Elsewhere),
     /// The room is at the server of this name, which has no address that the participant can go to.
@@ -32,7 +32,7 @@ pub(crate) enum NotHere {
 impl Member {
     /// Enters `room` for a participant that can be redirected as `access` says. A participant whom
     /// another server sent here is not redirected again.
-    pub(crate) async fn enter_room(
+    pub async fn enter_room(
         self: &Arc<Self>,
         room: &RoomName,
         access: Access,
@@ -90,7 +90,7 @@ impl Member {
 
     /// Returns the rooms that other servers took over since the last call, whose participants here are
     /// to be put out.
-    pub(crate) fn take_moved_rooms(&self) -> Vec<String> {
+    pub fn take_moved_rooms(&self) -> Vec<String> {
         std::mem::take(&mut self.lock().moved_rooms)
     }
 }

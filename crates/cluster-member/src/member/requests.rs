@@ -38,20 +38,26 @@ pub(super) struct HandedOn {
 /// A stream to the server that has a session, for one request, and a place among those that are handed
 /// on.
 #[derive(Debug)]
-pub(crate) struct OpenedRequest<'a> {
-    pub(crate) stream: RequestStream,
-    pub(crate) place: SemaphorePermit<'a>,
+pub struct OpenedRequest<'a> {
+    /// The stream of QUIC that carries request and answer.
+    pub stream: RequestStream,
+    /// The place among the requests that are under way at a time.
+    pub place: SemaphorePermit<'a>,
 }
 
 /// The reason why a request does not come to the server that has its session.
 #[derive(Clone, Debug, thiserror::Error)]
-pub(crate) enum NotHandedOn {
+pub enum NotHandedOn {
+    /// No server has the name that the request is for.
     #[error("no server of this cluster has that name")]
     Unknown,
+    /// The server that the request is for is silent.
     #[error("the server is lost")]
     Lost,
+    /// Too many requests are on their way to other servers.
     #[error("{AT_ONCE} requests are being handed on to other servers already")]
     Busy,
+    /// The server does not answer, for the reason that is given.
     #[error("{0}")]
     Unreachable(String),
 }
@@ -73,7 +79,7 @@ impl fmt::Debug for HandedOn {
 
 impl Member {
     /// Sets what answers the requests of other servers.
-    pub(crate) fn answer_with(&self, answering: Box<Answering>) {
+    pub fn answer_with(&self, answering: Box<Answering>) {
         // A server starts once.
         let _ = self.handed_on.answering.set(answering);
     }
@@ -82,7 +88,7 @@ impl Member {
     ///
     /// # Errors
     /// Returns [`NotHandedOn`] if there is no way to that server.
-    pub(crate) async fn open_request(&self, node: &str) -> Result<OpenedRequest<'_>, NotHandedOn> {
+    pub async fn open_request(&self, node: &str) -> Result<OpenedRequest<'_>, NotHandedOn> {
         let address = self.quic_of(node)?;
         let place = self.handed_on.places.try_acquire();
         let place = place.map_err(|_| NotHandedOn::Busy)?;
@@ -93,7 +99,7 @@ impl Member {
 
     /// Answers the requests of another server until its session is over. `local` is the address of this
     /// server that the session has.
-    pub(crate) async fn answer_requests(
+    pub async fn answer_requests(
         self: Arc<Self>,
         mut streams: RequestStreams,
         local: Option<SocketAddr>,
@@ -125,7 +131,7 @@ impl Member {
 
     /// Returns whether the server called `node` is late with its signs of life. A server that lives
     /// answers at once all the same.
-    pub(crate) fn is_overdue(&self, node: &str) -> bool {
+    pub fn is_overdue(&self, node: &str) -> bool {
         NodeId::new(node).is_ok_and(|node| self.lock().node.is_overdue(moment(), &node))
     }
 

@@ -8,17 +8,17 @@ use super::Member;
 
 /// A drain that was ordered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Draining {
+pub struct Draining {
     /// When the drain began.
-    pub(crate) since: Instant,
+    pub since: Instant,
     /// When publishers that are left are sent away.
-    pub(crate) until: Instant,
+    pub until: Instant,
 }
 
 impl Member {
     /// Takes no new publishers from now on, gives the sources of the configuration to other servers at
     /// once, and sends publishers away that are left after `within`.
-    pub(crate) fn drain(&self, within: Duration) {
+    pub fn drain(&self, within: Duration) {
         tracing::info!(within_s = within.as_secs(), "the server drains");
         let draining = self.with_core(|core, now| {
             let (since, until) = (now.at, now.at + within);
@@ -29,24 +29,24 @@ impl Member {
     }
 
     /// Serves again as before a drain.
-    pub(crate) fn resume(&self) {
+    pub fn resume(&self) {
         tracing::info!("the server does not drain any more");
         self.with_core(|core, now| core.node.undrain(now));
         self.draining.send_replace(None);
     }
 
     /// Returns the drain that runs or has come to its end; `None` while the server serves.
-    pub(crate) fn draining(&self) -> watch::Receiver<Option<Draining>> {
+    pub fn draining(&self) -> watch::Receiver<Option<Draining>> {
         self.draining.subscribe()
     }
 
     /// Returns whether another server may take over what this one has.
-    pub(crate) fn has_company(&self) -> bool {
+    pub fn has_company(&self) -> bool {
         self.lock().node.has_company()
     }
 
     /// Returns the number of publishers that this server has.
-    pub(crate) fn publishers(&self) -> usize {
+    pub fn publishers(&self) -> usize {
         self.lock().publishers.len()
     }
 }

@@ -10,7 +10,7 @@ use glassline_ingest::stream_names;
 use tokio::sync::oneshot;
 
 use super::{Core, Member};
-use crate::cluster::identity::{Mark, Provenances};
+use crate::identity::{Mark, Provenances};
 
 /// Interval at which the hub's streams are looked at. A publisher without a frame for a second loses
 /// its name to another one.
@@ -120,7 +120,7 @@ impl Member {
 
     /// Returns the hub's stream of a name, which is made for what is pulled; `None` if the hub has no
     /// room or the name is none of this server's.
-    pub(super) fn stream_of(&self, name: &Name) -> Option<Arc<Stream>> {
+    pub fn stream_of(&self, name: &Name) -> Option<Arc<Stream>> {
         let name = stream_names::parse(name.as_str()).ok()?;
         if let Some(stream) = self.hub.stream(name.as_str()) {
             return Some(stream);
@@ -129,7 +129,7 @@ impl Member {
     }
 
     /// Looks at all streams: tells the core who needs them, and which own sources send.
-    pub(super) fn look(&self) {
+    pub fn look(&self) {
         self.measure(Instant::now());
         let load = self.load();
         self.with_core(|core, now| {
@@ -185,7 +185,7 @@ impl Member {
     }
 
     /// Wakes the driver.
-    pub(super) fn wake(&self) {
+    pub fn wake(&self) {
         self.changed.wake();
     }
 }

@@ -12,8 +12,8 @@ use glassline_runtime::calendar;
 use tokio::sync::Mutex;
 
 use super::PullFailure;
-use crate::cluster::identity::Identity;
-use crate::cluster::ticket;
+use crate::identity::Identity;
+use crate::ticket;
 
 /// Time that a server has to accept a session. The next origin is tried after it.
 const CONNECT: Duration = Duration::from_secs(1);

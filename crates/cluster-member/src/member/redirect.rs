@@ -11,7 +11,7 @@ use glassline_runtime::calendar;
 use tokio::sync::oneshot;
 
 use super::{Core, Member, moment};
-use crate::cluster::viewer_ticket::{self, Destination, Grant};
+use crate::viewer_ticket::{self, Destination, Grant};
 
 /// Time after which a viewer is served here if the driver does not run. The core decides earlier.
 pub(super) const PATIENCE: Duration = Duration::from_secs(3);
@@ -34,19 +34,15 @@ pub(super) struct Redirecting {
 
 /// Another server, to which a viewer is sent.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Elsewhere {
+pub struct Elsewhere {
     /// Base of its URLs that the viewer can follow; empty for a path alone.
-    pub(super) base: String,
+    pub base: String,
 }
 
 impl Member {
     /// Returns the server that a viewer of the stream `name` is sent to; `None` if the viewer is
     /// served here, by a pull if need be.
-    pub(crate) async fn elsewhere(
-        self: &Arc<Self>,
-        name: &str,
-        access: Access,
-    ) -> Option<Elsewhere> {
+    pub async fn elsewhere(self: &Arc<Self>, name: &str, access: Access) -> Option<Elsewhere> {
         if !self.may_send_away(name) {
             self.expect_viewer(name);
             return None;
@@ -75,7 +71,7 @@ impl Member {
 
     /// Keeps a place for a viewer that this server serves in any case, until it is counted: others are
     /// not sent to the same place meanwhile.
-    pub(crate) fn expect_viewer(&self, name: &str) {
+    pub fn expect_viewer(&self, name: &str) {
         let Ok(name) = Name::new(name) else {
             return;
         };
@@ -87,7 +83,7 @@ impl Member {
 
     /// Returns whether a viewer of `name` might be better served by another server: one that has the
     /// stream, or any one because this server is full, drains, or has more than its share.
-    pub(crate) fn may_send_away(&self, name: &str) -> bool {
+    pub fn may_send_away(&self, name: &str) -> bool {
         if !self.redirecting.is_on || rooms::is_voice(name) {
             return false;
         }
@@ -120,7 +116,7 @@ impl Member {
 
     /// Returns the URL at the server `to` for a viewer that asked here for `path` with `query`. It has
     /// a ticket instead of the viewer's credentials.
-    pub(crate) fn invite(
+    pub fn invite(
         &self,
         to: &Elsewhere,
         path: &str,
@@ -139,14 +135,14 @@ impl Member {
     }
 
     /// Returns a ticket of this server.
-    pub(super) fn ticket(&self, destination: Destination<'_>, grant: &Grant) -> String {
+    pub fn ticket(&self, destination: Destination<'_>, grant: &Grant) -> String {
         let secret = &self.redirecting.secret;
         viewer_ticket::issue(secret, destination, grant, calendar::now())
     }
 
     /// Returns what another server grants to a viewer that it sent here with `query`; `None` if there
     /// is no ticket, or one that is not valid for `destination`.
-    pub(crate) fn admitted(&self, query: &str, destination: Destination<'_>) -> Option<Grant> {
+    pub fn admitted(&self, query: &str, destination: Destination<'_>) -> Option<Grant> {
         let ticket = viewer_ticket::in_query(query)?;
         let now = calendar::now();
         viewer_ticket::redeem(&self.redirecting.secret, destination, &ticket, now)
@@ -154,7 +150,7 @@ impl Member {
 
     /// Returns the address over HTTP of another server, whose session a request names; `None` if this
     /// server is meant, the other one is lost, or nothing is known of it.
-    pub(crate) fn http_of(&self, node: &str) -> Option<String> {
+    pub fn http_of(&self, node: &str) -> Option<String> {
         if self.is_lost(node) {
             return None;
         }
@@ -167,7 +163,7 @@ impl Member {
 
     /// Returns the origins (RFC 6454) of the addresses over HTTP that servers have: this one, too, to which
     /// a page has another way if it comes through a balancer.
-    pub(crate) fn origins(&self) -> Vec<String> {
+    pub fn origins(&self) -> Vec<String> {
         let core = self.lock();
         let nodes = core.node.known_nodes();
         let urls = nodes.filter_map(|(_, record)| url::Url::parse(record.http.as_deref()?).ok());
@@ -182,13 +178,13 @@ impl Member {
     }
 
     /// Returns the name of this server, with which the identifiers of its sessions begin.
-    pub(crate) fn node(&self) -> &str {
+    pub fn node(&self) -> &str {
         self.options.node.as_str()
     }
 }
 
 /// Returns a query without what proves something to this server alone.
-pub(crate) fn without_credentials(query: &str) -> String {
+pub fn without_credentials(query: &str) -> String {
     let is_passed_on = |pair: &&str| {
         // Keys are read as servers read them, whose characters may be escaped.
         let key = url::form_urlencoded::parse(pair.as_bytes()).next();
@@ -214,7 +210,7 @@ impl Drop for Forgotten<'_> {
 }
 
 /// Returns the end of rights by the calendar.
-pub(crate) fn by_calendar(until: Instant) -> std::time::SystemTime {
+pub fn by_calendar(until: Instant) -> std::time::SystemTime {
     calendar::now() + until.saturating_duration_since(Instant::now())
 }
 

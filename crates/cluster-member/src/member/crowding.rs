@@ -9,27 +9,27 @@ use super::Member;
 
 /// Viewers that other servers are to serve.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Crowding {
+pub struct Crowding {
     /// Viewers to send away now. More may follow in a second.
-    pub(crate) count: usize,
+    pub count: usize,
     /// Viewers who came later stay.
-    pub(crate) came_before: Instant,
+    pub came_before: Instant,
 }
 
 impl Member {
     /// Returns what tells which viewers are to be sent away, about once a second while there are any.
-    pub(crate) fn crowding(&self) -> watch::Receiver<Option<Crowding>> {
+    pub fn crowding(&self) -> watch::Receiver<Option<Crowding>> {
         self.crowding.subscribe()
     }
 
     /// Notes that a viewer was sent away.
-    pub(crate) fn note_moved(&self) {
+    pub fn note_moved(&self) {
         self.lock().counts.moved += 1;
     }
 
     /// Returns whether another server has the stream `name`, too, so that one more viewer there costs no
     /// pull.
-    pub(crate) fn is_shared(&self, name: &str) -> bool {
+    pub fn is_shared(&self, name: &str) -> bool {
         let Ok(name) = Name::new(name) else {
             return false;
         };
@@ -38,7 +38,8 @@ impl Member {
         !is_own || core.node.children(&name) > 0
     }
 
-    pub(super) fn send_away(&self, count: u32, came_before: Instant) {
+    /// Orders that `count` of the viewers that came before `came_before` leave.
+    pub fn send_away(&self, count: u32, came_before: Instant) {
         let count = usize::try_from(count).unwrap_or(usize::MAX);
         self.crowding
             .send_replace(Some(Crowding { count, came_before }));

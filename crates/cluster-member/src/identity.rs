@@ -11,21 +11,21 @@ use glassline_latency::{FrameCode, FrameCodes};
 
 /// The identity of this server.
 #[derive(Clone, Debug)]
-pub(crate) struct Identity {
+pub struct Identity {
     /// Name in the cluster, which no other server has.
-    pub(crate) name: NodeName,
+    pub name: NodeName,
     /// Secret that all servers of the cluster share.
-    pub(crate) secret: Secret,
+    pub secret: Secret,
     /// Random number of this process.
-    pub(crate) incarnation: u64,
+    pub incarnation: u64,
     /// Clock of the stamps that other servers get.
-    pub(crate) clock: NodeClock,
+    pub clock: NodeClock,
 }
 
 /// Where the streams come from that this server does not publish itself, and the epochs of those that
 /// it does.
 #[derive(Debug)]
-pub(crate) struct Provenances {
+pub struct Provenances {
     node: NodeName,
     incarnation: u64,
     known: Mutex<Known>,
@@ -45,7 +45,8 @@ struct Known {
 pub(crate) struct Mark(u64);
 
 impl Provenances {
-    pub(crate) fn new(identity: &Identity, codes: FrameCodes) -> Self {
+    /// Creates the record of a server whose frames have `codes`.
+    pub fn new(identity: &Identity, codes: FrameCodes) -> Self {
         Self {
             node: identity.name.clone(),
             incarnation: identity.incarnation,
@@ -56,7 +57,7 @@ impl Provenances {
     }
 
     /// Returns the number in the frames of a stream, as other servers get it.
-    pub(crate) fn code_of(&self, name: &StreamName) -> Option<DrawnCode> {
+    pub fn code_of(&self, name: &StreamName) -> Option<DrawnCode> {
         let FrameCode { fps, frames, epoch } = self.codes.get(name.as_str())?;
         let mut code = DrawnCode {
             fps,
@@ -123,7 +124,7 @@ impl Provenances {
     }
 
     /// Returns where a stream comes from, up to and with this server.
-    pub(crate) fn of(&self, name: &StreamName) -> Provenance {
+    pub fn of(&self, name: &StreamName) -> Provenance {
         match self.lock().streams.get(name) {
             Some((_, known)) => {
                 let mut provenance = known.clone();
@@ -137,7 +138,7 @@ impl Provenances {
     }
 
     /// Returns whether this server has the claim of a stream: no other server publishes it.
-    pub(crate) fn is_claimed(&self, name: &StreamName) -> bool {
+    pub fn is_claimed(&self, name: &StreamName) -> bool {
         let known = self.lock();
         let provenance = known.streams.get(name).map(|(_, provenance)| provenance);
         provenance.is_some_and(|it| it.path == [self.node.clone()])

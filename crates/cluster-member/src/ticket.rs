@@ -23,15 +23,19 @@ const VALIDITY: Duration = Duration::from_secs(30);
 
 /// The reason why a ticket is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum TicketError {
+pub enum TicketError {
+    /// The server has no `cluster` in its configuration.
     #[error("this server is in no cluster (`cluster` in its configuration)")]
     NoCluster,
+    /// The text does not have the form of a ticket.
     #[error("the ticket of the other server is malformed")]
     Malformed,
+    /// The code of the ticket does not fit its content.
     #[error(
         "the other server has another `cluster.secret`, or asked with another certificate in mind"
     )]
     Mac,
+    /// The time of the ticket is too far from that of this server.
     #[error(
         "the ticket of the other server is not valid now: are the clocks of both more than 30 s apart?"
     )]
@@ -58,7 +62,7 @@ pub(crate) fn query(
 
 /// Reads the ticket of `query`, which was given to the server with the certificate `own`. Returns the
 /// server that asks; `None` if the query has no ticket.
-pub(crate) fn verify(
+pub fn verify(
     secret: Option<&Secret>,
     query: &str,
     own: Fingerprint,

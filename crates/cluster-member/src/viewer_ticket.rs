@@ -32,7 +32,7 @@ const BYTES_MAX: usize = 512;
 
 /// The destination of a redirected viewer, or the subject of another server's question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Destination<'a> {
+pub enum Destination<'a> {
     /// The viewer watches the stream of this name.
     Stream(&'a str),
     /// The viewer joins the room of this name.
@@ -43,12 +43,12 @@ pub(crate) enum Destination<'a> {
 
 /// The knowledge of the server that redirected a viewer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Grant {
+pub struct Grant {
     /// Name whose rights the viewer has; `None` if it needed none, or a token of the configuration
     /// gave them.
-    pub(crate) user: Option<String>,
+    pub user: Option<String>,
     /// End of these rights, in whole seconds; `None` if they have none.
-    pub(crate) until: Option<SystemTime>,
+    pub until: Option<SystemTime>,
 }
 
 /// Returns the ticket with which a viewer goes to another server, in characters that need no escape
@@ -68,7 +68,7 @@ pub(crate) fn issue(
 }
 
 /// Returns the ticket in the query of a URL, whether it is right or not.
-pub(crate) fn in_query(query: &str) -> Option<String> {
+pub fn in_query(query: &str) -> Option<String> {
     let mut pairs = url::form_urlencoded::parse(query.as_bytes());
     pairs.find_map(|(key, value)| (key == QUERY_KEY).then(|| value.into_owned()))
 }

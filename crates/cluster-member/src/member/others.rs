@@ -7,7 +7,7 @@ use glassline_cluster::{Access, Node, NodeId};
 
 use super::Member;
 use super::redirect::Elsewhere;
-use crate::cluster::viewer_ticket::{Destination, Grant};
+use crate::viewer_ticket::{Destination, Grant};
 
 /// Most servers that a client is told.
 const TOLD_MAX: usize = 3;
@@ -15,7 +15,7 @@ const TOLD_MAX: usize = 3;
 impl Member {
     /// Returns up to three servers that a client can reach as `access` says, those of this region first.
     /// Clients of different sessions get different ones, so that not all of them come to the same server.
-    pub(crate) fn others(&self, access: Access, session: &str) -> Vec<Elsewhere> {
+    pub fn others(&self, access: Access, session: &str) -> Vec<Elsewhere> {
         let core = self.lock();
         let node = &core.node;
         let reachable = node.known_nodes().filter_map(|(name, record)| {
@@ -36,7 +36,7 @@ impl Member {
     }
 
     /// Returns the names of all other servers, those that were lost lately included.
-    pub(crate) fn other_servers(&self) -> Vec<String> {
+    pub fn other_servers(&self) -> Vec<String> {
         let core = self.lock();
         let known = core.node.known_nodes().map(|(name, _)| name);
         let others = known.filter(|name| *name != core.node.id());
@@ -44,13 +44,13 @@ impl Member {
     }
 
     /// Returns the ticket with which this server asks others for the recordings of a stream.
-    pub(crate) fn ticket_for_recordings(&self, stream: &str) -> String {
+    pub fn ticket_for_recordings(&self, stream: &str) -> String {
         let subject = Destination::Recordings(stream);
         self.ticket(subject, &Grant::default())
     }
 
     /// Returns the URL of `path` at the server `to`.
-    pub(crate) fn url_at(to: &Elsewhere, path: &str) -> String {
+    pub fn url_at(to: &Elsewhere, path: &str) -> String {
         format!("{}{path}", to.base)
     }
 }

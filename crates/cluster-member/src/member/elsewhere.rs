@@ -14,7 +14,7 @@ use super::Member;
 const OFFERED_MAX: usize = 1_000;
 
 /// Names of streams that other servers have.
-pub(crate) type Names = Arc<BTreeSet<StreamName>>;
+pub type Names = Arc<BTreeSet<StreamName>>;
 
 /// The names that were told last about the streams of other servers.
 #[derive(Debug, Default)]
@@ -27,7 +27,7 @@ pub(super) struct ToldNames {
 impl Member {
     /// Returns the names of the streams that other servers have, as far as this server knows them, up to
     /// 1,000; the receiver tells when they change. Rooms are not among them.
-    pub(crate) fn streams_elsewhere(&self) -> watch::Receiver<Names> {
+    pub fn streams_elsewhere(&self) -> watch::Receiver<Names> {
         self.lock().told.names.subscribe()
     }
 

@@ -36,7 +36,7 @@ const ROUND_PAUSES: [Duration; 4] = [
 
 /// Finds streams on other servers.
 #[derive(Debug)]
-pub(crate) struct Directory {
+pub struct Directory {
     origins: Vec<NodeAddress>,
     /// Agrees with the other servers who has a stream; `None` where only `origins` say so.
     member: Option<Arc<Member>>,
@@ -50,7 +50,7 @@ pub(crate) struct Directory {
 impl Directory {
     /// Creates a directory of the servers `origins`, which are asked in this order, and of the cluster of
     /// `member`. Must be called within tokio.
-    pub(crate) fn new(
+    pub fn new(
         origins: Vec<NodeAddress>,
         member: Option<Arc<Member>>,
         pulls: Pulls,
@@ -67,14 +67,14 @@ impl Directory {
     }
 
     /// Returns this server as a member of a cluster that agrees through NATS, if it is one.
-    pub(crate) const fn member(&self) -> Option<&Arc<Member>> {
+    pub const fn member(&self) -> Option<&Arc<Member>> {
         self.member.as_ref()
     }
 
     /// Claims `name` for a publisher in the whole cluster; `None` where servers do not agree on that, or
     /// the claim of this server's source covers the publisher.
     /// With `takes_over`, the present publisher is replaced, wherever it is.
-    pub(crate) async fn claim(
+    pub async fn claim(
         &self,
         name: &StreamName,
         takes_over: bool,
@@ -86,7 +86,7 @@ impl Directory {
     }
 
     /// Returns whether other servers may have the stream `name` from this one.
-    pub(crate) fn offers(&self, name: &str) -> bool {
+    pub fn offers(&self, name: &str) -> bool {
         let member = self.member.as_ref();
         !rooms::is_voice(name) && member.is_none_or(|member| member.announces(name))
     }
@@ -98,19 +98,19 @@ impl Directory {
     /// Begins to pull the stream `name`, which the hub does not have, for a client with the address
     /// `by`. Returns the stream to wait for; `None` if it cannot be pulled, or was nowhere a moment
     /// ago. A stream that no origin has leaves the hub again.
-    pub(crate) fn begin(self: &Arc<Self>, name: &str, by: IpAddr) -> Option<Arc<Stream>> {
+    pub fn begin(self: &Arc<Self>, name: &str, by: IpAddr) -> Option<Arc<Stream>> {
         self.begin_for(name, Asking::Client(by))
     }
 
     /// Begins to pull the stream `name`, which was announced over QUIC, for a reader. Returns the stream
     /// to wait for; `None` if it cannot be pulled now, or was nowhere a moment ago.
-    pub(crate) fn begin_for_reader(self: &Arc<Self>, name: &str) -> Option<Arc<Stream>> {
+    pub fn begin_for_reader(self: &Arc<Self>, name: &str) -> Option<Arc<Stream>> {
         self.begin_for(name, Asking::Reader)
     }
 
     /// Begins to pull the stream `name`, which the hub does not have, for the servers `asking`. Returns
     /// the stream to wait for; `None` if it cannot be pulled, or was nowhere a moment ago.
-    pub(crate) fn begin_for_nodes(
+    pub fn begin_for_nodes(
         self: &Arc<Self>,
         name: &str,
         asking: &[NodeName],

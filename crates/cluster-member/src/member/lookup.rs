@@ -22,7 +22,7 @@ impl Member {
     ///
     /// # Errors
     /// Returns the reason for people if no server has the stream, or it cannot be had now.
-    pub(crate) async fn find(&self, stream: &Arc<Stream>) -> Result<(), &'static str> {
+    pub async fn find(&self, stream: &Arc<Stream>) -> Result<(), &'static str> {
         let name = core_name(stream.name()).ok_or("its name is too long")?;
         let published = Arc::new(TaskWaker::default());
         let watcher = Arc::clone(&published) as Arc<dyn Wake>;

@@ -107,7 +107,7 @@ const PROBED_FOR: Duration = Duration::from_millis(500);
 
 /// Pulls streams from other servers.
 #[derive(Debug)]
-pub(crate) struct Pulls {
+pub struct Pulls {
     hub: Arc<Hub>,
     node: NodeName,
     sessions: Arc<Sessions>,
@@ -166,7 +166,7 @@ enum Command {
 
 impl Pulls {
     /// Creates the means to pull streams. Must be called within tokio.
-    pub(crate) fn new(
+    pub fn new(
         hub: &Arc<Hub>,
         identity: &Identity,
         provenances: &Arc<Provenances>,
@@ -219,7 +219,8 @@ impl Pulls {
         (Pull { commands, figures }, told)
     }
 
-    pub(super) const fn hub(&self) -> &Arc<Hub> {
+    /// Returns the hub that pulled streams are published into.
+    pub(crate) const fn hub(&self) -> &Arc<Hub> {
         &self.hub
     }
 
