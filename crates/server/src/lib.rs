@@ -17,8 +17,6 @@
 mod addresses;
 mod app;
 pub mod config;
-mod events;
-mod failures;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing {
     //! Drivers of fuzz targets that need what no caller of this crate may do.
@@ -28,7 +26,6 @@ pub mod fuzzing {
     pub use crate::sessions::fuzz_registry as registry;
 }
 mod hls;
-mod hooks;
 mod http;
 #[cfg(test)]
 mod login_cases;

@@ -14,9 +14,10 @@ use super::table;
 const CALL: &str = concat!("spawn_", "blocking(");
 
 /// Crates that the rule is for: those that the server is made of above the cores.
-const CRATES: [&str; 7] = [
+const CRATES: [&str; 8] = [
     "access",
     "cluster-member",
+    "events",
     "ingest",
     "messages",
     "runtime",

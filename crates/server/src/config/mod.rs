@@ -45,16 +45,15 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use glassline_access::auth::Sites;
+use glassline_events::hooks;
 use glassline_hub::StreamName;
 use glassline_ingest::{Input, SourceSpec};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use crate::addresses::{AdvertisedAddress, AdvertisedAddressError};
-use crate::hooks;
 pub use glassline_access::auth::Auth;
 
-pub use crate::hooks::{EventKind, Hook};
 pub use crate::telemetry::{HeaderText, HeaderTextError, Otlp, Telemetry};
 pub use base_path::{BasePath, BasePathError};
 pub use cluster::{
@@ -73,6 +72,7 @@ pub use glassline_access::outbound::{WebUrl, WebUrlError};
 pub use glassline_access::tls::{
     Acme, AcmeName, AcmeNameError, ChallengeKind, Lan, PemFiles, Tls, TlsKeys,
 };
+pub use glassline_events::hooks::{EventKind, Hook};
 pub use glassline_runtime::{Network, NetworkError};
 pub use hls::Hls;
 pub use https::{HTTPS_PORT, Https, HttpsAddress};

@@ -23,6 +23,7 @@ use axum::{Extension, Json};
 use glassline_access::auth::Pattern;
 use glassline_cluster::Access;
 use glassline_cluster_member::{Grant, NotHere};
+use glassline_events::failures::ClientRole;
 use glassline_rooms::{Full, Listing, Newcomer, Participant, ParticipantId, RoomName, RoomShare};
 use glassline_runtime::{FaultPoint, SessionId};
 use rand::RngCore;
@@ -39,7 +40,6 @@ use super::shown::Shown;
 use super::viewer_routes::ViewerRoutes;
 use super::{auth, body, pages, resource};
 use crate::app::App;
-use crate::failures::ClientRole;
 use crate::sessions::{ConnectionAddresses, DataChannelSetup, JoinError, Offer};
 
 /// Longest time until a request for changes is answered, with or without a change: less than the

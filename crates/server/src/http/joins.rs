@@ -13,11 +13,12 @@ use axum::extract::{ConnectInfo, Request, State};
 use axum::middleware::Next;
 use axum::response::Response;
 
+use glassline_events::failures::Stage;
+
 use super::problem::Refusal;
 use super::redirect::RequestTarget;
 use super::rules::Wanted;
 use crate::app::App;
-use crate::failures::Stage;
 use crate::sessions::{ConnectionAddresses, SessionRecord};
 use crate::telemetry::{JoinPart, RequestPart, TraceContext};
 

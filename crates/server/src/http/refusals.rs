@@ -9,11 +9,12 @@ use axum::http::{HeaderMap, header};
 use axum::middleware::Next;
 use axum::response::Response;
 
+use glassline_events::failures::{ClientRole, ConnectionFailure, Protocol, Stage};
+
 use super::problem::Refusal;
 use super::redirect::RequestTarget;
 use super::rules::Wanted;
 use crate::app::App;
-use crate::failures::{ClientRole, ConnectionFailure, Protocol, Stage};
 use crate::sessions::{ConnectionAddresses, SessionRecord};
 
 /// Title of the answer to an address that may not try a login now.

@@ -12,6 +12,7 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::MethodRouter;
 use glassline_access::auth::Users;
+use glassline_events::failures::Stage;
 use glassline_hub::StreamName;
 use glassline_runtime::SessionId;
 use glassline_transcoding::Hindrance;
@@ -21,7 +22,6 @@ use glassline_webrtc::sdp::{Fragment, IceCredentials, NegotiationError};
 use super::body;
 use super::problem::Problem;
 use crate::app::App;
-use crate::failures::Stage;
 use crate::sessions::{
     AnsweredOffer, ChangeError, ClientView, ConnectionAddresses, EndReason, Expected, Full,
     Negotiator, OfferError, SessionRecord,

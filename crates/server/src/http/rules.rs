@@ -8,8 +8,7 @@ use std::collections::HashMap;
 use axum::http::Method;
 
 use glassline_access::auth::Action;
-
-use crate::failures::ClientRole;
+use glassline_events::failures::ClientRole;
 
 /// The right that a request needs, and who checks it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,6 +8,7 @@ use axum::body::Body;
 use axum::extract::{ConnectInfo, State};
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
+use glassline_events::failures::ClientRole;
 use glassline_hub::Stream;
 use serde::{Deserialize, Serialize};
 
@@ -19,7 +20,6 @@ use super::server::Waiter;
 use super::viewer_routes::ViewerRoutes;
 use super::{api, body, resource};
 use crate::app::App;
-use crate::failures::ClientRole;
 use crate::sessions::{ConnectionAddresses, Offer};
 
 /// Returns the route of such clients.

@@ -14,6 +14,7 @@ use axum::extract::{ConnectInfo, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use axum::routing::post;
+use glassline_events::failures::ClientRole;
 use glassline_runtime::Part;
 
 use super::extract::Path;
@@ -24,7 +25,6 @@ use super::stream_path::name_in_path;
 use super::viewer_routes::ViewerRoutes;
 use super::{body, resource, whep};
 use crate::app::App;
-use crate::failures::ClientRole;
 use crate::sessions::{ConnectionAddresses, Offer};
 use crate::talk::{Loudspeaker, TalkError, Voice};
 

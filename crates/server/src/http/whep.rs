@@ -10,6 +10,7 @@ use axum::response::Response;
 use axum::routing::{MethodRouter, get, patch, post};
 
 use glassline_access::auth::Action;
+use glassline_events::failures::ClientRole;
 
 use super::extract::{Path, has_word};
 use super::problem::Problem;
@@ -19,7 +20,6 @@ use super::stream_path::name_in_path;
 use super::viewer_routes::ViewerRoutes;
 use super::{api, body, layer_request, past, resource, viewer_events};
 use crate::app::App;
-use crate::failures::ClientRole;
 use crate::sessions::{ConnectionAddresses, Offer};
 
 /// Returns the routes of viewers.

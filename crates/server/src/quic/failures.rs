@@ -4,13 +4,13 @@ use std::fmt::Display;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
+use glassline_events::failures::{ClientRole, ConnectionFailure, DISMISSED, Protocol, Stage};
 use glassline_quic::moq::{HandshakeFault, RequestError, Role};
 
 use super::access::Denied;
 use super::broadcasts::Fault;
 use super::counters::Reason;
 use super::{OpenedSession, SessionContext};
-use crate::failures::{ClientRole, ConnectionFailure, DISMISSED, Protocol, Stage};
 
 /// The limits to raise where there are too many sessions.
 const LIMITS: &str = "raise quic.clients or quic.clients_per_address";

@@ -39,6 +39,7 @@ use std::time::{Duration, Instant};
 use glassline_access::auth::{Sites, Users};
 use glassline_congestion::Algorithm;
 use glassline_egress::moq;
+use glassline_events::failures::Failures;
 use glassline_hub::Hub;
 use glassline_quic::moq::{Incoming, Origin, Refusal, Role, Server, Session};
 use glassline_quic::{CongestionControl, Fingerprint, ListenError};
@@ -50,7 +51,6 @@ use tokio::sync::{Mutex, watch};
 use tokio::task::{JoinHandle, JoinSet};
 
 use crate::config;
-use crate::failures::Failures;
 use access::{Rights, rights};
 use account::{Accounts, Reads, SessionEntry};
 use collection::{Collection, replaced};

@@ -4,6 +4,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use glassline_events::hooks::{self, Inbox};
+use glassline_events::{Event, EventKind, EventLog, Severity};
 use glassline_hub::{Hub, StreamEvent};
 use glassline_latency::LatencyRegistry;
 use glassline_recording::{RecorderEvent, RecorderEventKind as Kind, Recorders};
@@ -13,8 +15,6 @@ use tokio::time::MissedTickBehavior;
 
 use super::Recording;
 use super::stage_history::StageHistory;
-use crate::events::{Event, EventKind, EventLog, Severity};
-use crate::hooks::{self, Inbox};
 use crate::service::Services;
 
 /// Interval at which recordings and folders are looked at.

@@ -5,8 +5,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
+use glassline_events::{Event, EventKind, Severity};
+
 use super::Error;
-use crate::events::{Event, EventKind, Severity};
 
 /// Content that is read from files.
 pub(super) trait Files {

@@ -10,6 +10,7 @@ use glassline_egress::rtsp::{
     Budget, ConnectionWriter, Keyring, Sent, StreamReader, TrackTransports, TransportKind,
     WriteOutcome,
 };
+use glassline_events::failures::{ClientRole, ConnectionFailure};
 use glassline_hub::{Stream, TrackLayout};
 use glassline_media::TrackIndex;
 use glassline_rtsp::server::{Closed, Connection, Endpoints};
@@ -24,7 +25,6 @@ use super::reception::Departure;
 use super::recorded::Recorded;
 use super::view::ClientView;
 use super::wire::Wire;
-use crate::failures::{ClientRole, ConnectionFailure};
 
 /// Most bytes of responses that wait behind a frame. Further responses stay in the connection,
 /// which has a limit of its own.

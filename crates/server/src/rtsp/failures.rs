@@ -6,11 +6,10 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use glassline_access::auth::query_token;
+use glassline_events::failures::{ClientRole, ConnectionFailure, DISMISSED, Protocol, Stage};
 use glassline_ingest::Ended;
 use glassline_ingest::oversized::SMALLER_FRAMES;
 use glassline_rtsp::server::{Access, Answered, Closed, Event};
-
-use crate::failures::{ClientRole, ConnectionFailure, DISMISSED, Protocol, Stage};
 
 /// Most characters of a path that are kept.
 const PATH_CHARS_MAX: usize = 128;

@@ -69,6 +69,7 @@ use glassline_cluster_member::Directory;
 use glassline_egress::rtsp::{
     Bounds, Budget, MulticastSender, NumberKeys, StreamContext, Timing, UdpPair, open_multicast,
 };
+use glassline_events::failures::Failures;
 use glassline_hub::Hub;
 use glassline_ingest::LayerStreams;
 use glassline_ingest::library::Library;
@@ -85,7 +86,6 @@ pub(crate) use service::RtspService;
 pub use shared::{Handle, Shared};
 pub use view::ClientView;
 
-use crate::failures::Failures;
 use crate::playback::Playback;
 use event_source::EventSource;
 use listener::ThreadListeners;

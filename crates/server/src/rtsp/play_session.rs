@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use glassline_egress::rtsp::{
     Budget, Cursor, Opened, Playing, StreamReader, TrackTransport, TrackTransports, TransportKind,
 };
+use glassline_events::failures::{ClientRole, ConnectionFailure};
 use glassline_hub::{Stream, ViewerToken};
 use glassline_media::TrackIndex;
 use glassline_rtsp::range::Range;
@@ -17,7 +18,6 @@ use super::counters::Counters;
 use super::failures;
 use super::reception::{Departure, Observed, Reception};
 use super::recorded::Recorded;
-use crate::failures::{ClientRole, ConnectionFailure};
 
 /// The session of a client that plays: its stream, tracks and position.
 #[derive(Debug)]

@@ -8,11 +8,11 @@
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
+use glassline_events::failures::Stage;
 use glassline_hub::State;
 use glassline_rtp::rtcp::{self, Packet};
 
 use super::failures::Explained;
-use crate::failures::Stage;
 
 /// Time within which a player sends its first receiver report: half of the shortest interval of 5 s,
 /// times 1.5 at most, divided by 1.22 (RFC 3550 §6.3.1), and a second for the way.

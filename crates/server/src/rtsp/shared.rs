@@ -7,6 +7,7 @@ use std::time::Duration;
 use glassline_access::auth::Users;
 use glassline_cluster_member::Directory;
 use glassline_egress::rtsp::{Groups, MulticastSender, StreamContext};
+use glassline_events::failures::Failures;
 use glassline_hub::Hub;
 use glassline_ingest::LayerStreams;
 use glassline_ingest::library::Library;
@@ -18,7 +19,6 @@ use super::command::{Command, Dismissal};
 use super::counters::Counters;
 use super::tunnels::Tunnels;
 use super::view::ClientView;
-use crate::failures::Failures;
 use crate::playback::Playback;
 
 /// Time that a stream's recent past is longer than the delay that a client may have.

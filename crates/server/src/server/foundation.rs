@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use glassline_events::EventLog;
+use glassline_events::failures::Failures;
 use glassline_hub::Hub;
 use glassline_latency::FrameCodes;
 use glassline_latency::LatencyRegistry;
@@ -10,8 +12,6 @@ use tokio::sync::watch;
 
 use super::StartError;
 use crate::config::Config;
-use crate::events::EventLog;
-use crate::failures::Failures;
 use crate::metrics::LOG;
 
 /// Clock, supervisor and hub, and where the parts note what happens to them.

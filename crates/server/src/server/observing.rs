@@ -5,6 +5,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
+use glassline_events::{
+    Event, EventKind, EventLog, Load, READING, Reading, Severity, StreamObserver,
+};
 use glassline_hub::Status;
 use glassline_rooms as rooms;
 use glassline_runtime::{HubEvents, Part, calendar, spawn_kept};
@@ -13,7 +16,6 @@ use tokio::task::JoinHandle;
 use tokio::time::MissedTickBehavior;
 
 use crate::app::App;
-use crate::events::{Event, EventKind, EventLog, Load, READING, Reading, Severity, StreamObserver};
 
 /// Interval between two looks at certificates, threads and the cluster. A state that begins and ends
 /// between two of them is no event.

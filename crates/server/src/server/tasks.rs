@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use glassline_events::hooks::Hook;
 use glassline_ingest::SourceSpec;
 use glassline_runtime::{ConnectionLimit, Part, run_once, spawn_kept};
 use glassline_transcoding as transcoding;
@@ -16,7 +17,6 @@ use super::services::{Media, Services, viewer_routes};
 use super::streams::Streams;
 use super::{StartError, balance, drain, observing, telemetry};
 use crate::app::App;
-use crate::hooks::Hook;
 use crate::reload::{Configuration, Parts, Reload, Reloading};
 use crate::sessions;
 use crate::sweep::{Swept, end_lost_sessions, keep_sweeping};

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use glassline_egress::webrtc::LayerRequest;
+use glassline_events::failures::FailureRecord;
 use glassline_hub::{Stream, StreamName};
 use glassline_ingest::whip::{Arrivals, LayerOrdersListener};
 use glassline_latency::CaptureLog;
@@ -20,7 +21,6 @@ use super::peer::{Dismissal, Peer};
 use super::record::{IceGeneration, SessionLocation, SessionRecord};
 use super::registry::Registry;
 use super::shard::Command;
-use crate::failures::FailureRecord;
 
 /// Longest wait for a shard to release a session; a shard that takes longer is stuck.
 const LEAVING: Duration = Duration::from_secs(2);

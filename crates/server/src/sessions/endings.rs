@@ -3,9 +3,8 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
+use glassline_events::failures::DISMISSED;
 use glassline_runtime::SessionId;
-
-use crate::failures::DISMISSED;
 
 /// Time for which a reason is kept, as for failures. A page asks as soon as it sees its connection
 /// closed, which may be long after the end if its own network was away.

@@ -17,10 +17,11 @@ const CHANGELOG: &str = "CHANGELOG.md";
 const START: (&str, &str) = ("crates/server/src/server/mod.rs", "start_with");
 
 /// Crates above the cores: those of which the server is made.
-const SHELL: [&str; 10] = [
+const SHELL: [&str; 11] = [
     "access",
     "cluster-member",
     "egress",
+    "events",
     "ingest",
     "latency",
     "messages",

@@ -5,6 +5,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use axum::extract::State;
 use axum::{Extension, Json};
 use glassline_access::auth::Role;
+use glassline_events::failures::{FailureRecord, Stage};
+use glassline_events::{EventKind, RecordedEvent, Severity};
 use glassline_runtime::calendar;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -14,8 +16,6 @@ use super::super::openapi::{Operation, Routes};
 use super::super::operators::Visitor;
 use super::super::paging::{Extent, Page};
 use crate::app::App;
-use crate::events::{EventKind, RecordedEvent, Severity};
-use crate::failures::{FailureRecord, Stage};
 
 /// Returns the route of events, for operators.
 pub(super) fn routes() -> Routes {

@@ -7,11 +7,12 @@ use axum::extract::State;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use glassline_events::failures::FailureRecord;
+
 use super::super::extract::Query;
 use super::super::paging::{Extent, Page};
 use super::OfStream;
 use crate::app::App;
-use crate::failures::FailureRecord;
 
 /// A page of the list of failed connections.
 #[derive(Debug, Serialize, JsonSchema)]

@@ -5,10 +5,11 @@ use axum::extract::State;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use glassline_events::Sample;
+
 use super::super::extract::Query;
 use super::super::openapi::{Operation, Routes};
 use crate::app::App;
-use crate::events::Sample;
 
 /// Returns the route of the history, for operators.
 pub(super) fn routes() -> Routes {

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant, SystemTime};
 
 use glassline_cluster_member::Owner;
+use glassline_events::{EventKind, status_reason};
 use glassline_hub::{State as StreamState, Stream};
 use glassline_media::{Kind, TrackIndex};
 use glassline_rooms::is_voice;
@@ -16,7 +17,6 @@ use super::rooms::{self, RoomsNow};
 use super::rounding::{significant, thousandths};
 use super::viewers::{self, ViewersNow};
 use crate::app::App;
-use crate::events::{EventKind, status_reason};
 use crate::http::api::events::{self, EventView};
 use crate::http::api::recordings;
 use crate::http::track_row::TrackRow;

@@ -6,9 +6,10 @@ use std::time::Instant;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use glassline_events::failures::shown;
+
 use super::rounding::significant;
 use crate::app::App;
-use crate::failures::shown;
 
 /// Most rooms that are listed, and most participants of each.
 const ROOMS_MAX: usize = 40;

@@ -1,6 +1,7 @@
 use std::fmt::Write as _;
 
-use crate::hooks::{EventKind, HookCounters, Outcome};
+use glassline_events::hooks::{EventKind, HookCounters, Outcome};
+
 use crate::metrics::head;
 
 /// Appends what became of the events that hooks are told.

@@ -9,6 +9,7 @@ use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
 use glassline_access::audit::Change;
 use glassline_access::auth::Role;
+use glassline_events::{Event, EventKind, Severity};
 use glassline_runtime::calendar;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -21,7 +22,6 @@ use super::super::pages;
 use super::super::problem::Problem;
 use super::{Visitor, cookie, unauthorised};
 use crate::app::App;
-use crate::events::{Event, EventKind, Severity};
 
 pub(super) fn routes() -> Routes {
     Routes::default()

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use axum::Router;
 use futures_util::FutureExt;
+use glassline_events::failures::{ClientRole, ConnectionFailure, Failures, Protocol, Stage};
 use glassline_runtime::{
     AcceptOutage, ConnectionRefusal, FaultPoint, Heartbeat, Part, SourcePrefix, SourceRates,
     SpareDescriptor, Supervisor, keep_running, refuse_connection,
@@ -24,7 +25,6 @@ use super::connection_table::{ConnectionSlot, ConnectionTable};
 use super::counters::{Counters, OpenConnection};
 use super::ending::{Drain, Ending};
 use super::{handshake, waits};
-use crate::failures::{ClientRole, ConnectionFailure, Failures, Protocol, Stage};
 use crate::sessions::ConnectionAddresses;
 
 /// Connections that one address may open a second, and at once. A page needs two or three; a load

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
+use glassline_events::failures::Stage;
 use glassline_sctp::Report;
 
 use super::Diagnosis;
-use crate::failures::Stage;
 
 /// Says why no data channel could open: SCTP, which carries them, has not begun `waited` after the
 /// offer. `refusal` is how the association ended, if it ended.

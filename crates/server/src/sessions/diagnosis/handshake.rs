@@ -1,10 +1,10 @@
 //! Connections whose DTLS handshake did not finish.
 
+use glassline_events::failures::Stage;
 use glassline_webrtc::{ConnectionReport, Flight};
 
 use super::ice::hosts;
 use super::{Diagnosis, Evidence};
-use crate::failures::Stage;
 
 /// Most SRTP profiles that a sentence names.
 const PROFILES_NAMED_MAX: usize = 4;

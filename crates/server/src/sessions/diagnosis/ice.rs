@@ -2,11 +2,11 @@
 
 use std::net::SocketAddr;
 
+use glassline_events::failures::Stage;
 use glassline_webrtc::TransportAddress;
 
 use super::address::Reach;
 use super::{Diagnosis, Evidence};
-use crate::failures::Stage;
 
 /// Most addresses that a sentence names.
 const NAMED_MAX: usize = 3;

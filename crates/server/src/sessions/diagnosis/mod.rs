@@ -15,10 +15,10 @@ mod tests;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use glassline_events::failures::Stage;
 use glassline_webrtc::{CloseReason, ConnectionReport, TransportAddress};
 
 use super::offer::ConnectionAddresses;
-use crate::failures::Stage;
 pub(super) use channels::never_opened;
 pub(crate) use client_view::ClientView;
 

@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
+use glassline_events::failures::{ClientRole, ConnectionFailure, Protocol, Stage};
 use glassline_media::TrackIndex;
 use glassline_messages::{Association, Messages};
 use glassline_transcode::VideoSource;
@@ -11,7 +12,6 @@ use glassline_webrtc::CloseReason;
 
 use super::connecting::Dismissal;
 use super::{Peer, Publisher, Role, Viewer};
-use crate::failures::{ClientRole, ConnectionFailure, Protocol, Stage};
 use crate::sessions::diagnosis::{self, ClientView, Diagnosis, Evidence, Surroundings};
 use crate::sessions::endings::EndReason;
 

@@ -2,10 +2,10 @@
 
 use std::time::Instant;
 
+use glassline_events::failures::ConnectionFailure;
 use glassline_media::Kind;
 
 use super::{Peer, Role};
-use crate::failures::ConnectionFailure;
 use crate::telemetry::{JoinPart, JoinSender, Outcome, PeerPart, Steps};
 
 /// The steps that a peer has passed so far; nothing if no trace is wanted, or once it is told.

@@ -3,13 +3,13 @@
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
+use glassline_events::failures::Failures;
 use glassline_latency::LatencyRegistry;
 use glassline_messages::MessageLinks;
 use glassline_runtime::{CommandSender, Part, Supervisor};
 
 use super::command::Command;
 use crate::addresses::MediaAddresses;
-use crate::failures::Failures;
 use crate::sessions::counters::{Counters, TcpCounters};
 use crate::sessions::diagnosis::Surroundings;
 use crate::sessions::peer::Peer;

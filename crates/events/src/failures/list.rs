@@ -38,7 +38,7 @@ const LOGGED: Duration = Duration::from_secs(60);
 
 /// The connections that failed in the last hour.
 #[derive(Debug, Default)]
-pub(crate) struct Failures {
+pub struct Failures {
     /// By the time of the latest failure of each entry, the oldest first.
     entries: Mutex<Vec<FailureRecord>>,
     counters: FailureCounters,
@@ -49,7 +49,7 @@ pub(crate) struct Failures {
 impl Failures {
     /// Notes a failure and logs it. The client has proven its address. A check that tries a stream of
     /// its own is no client that failed.
-    pub(crate) fn note(&self, failure: ConnectionFailure, now: Instant) {
+    pub fn note(&self, failure: ConnectionFailure, now: Instant) {
         if failure.stream.starts_with(CHECK_PREFIX) {
             return;
         }
@@ -59,14 +59,14 @@ impl Failures {
 
     /// Notes a failure, and logs it, of a client whose address anybody may have forged. Such failures
     /// push each other out, and few others.
-    pub(crate) fn note_unproven(&self, failure: ConnectionFailure, now: Instant) {
+    pub fn note_unproven(&self, failure: ConnectionFailure, now: Instant) {
         self.counters.note(failure.protocol, failure.stage);
         self.note_of(failure, Origin::UnprovenClient, now);
     }
 
     /// Notes a session that the server itself ended. Equal ends of a stream are one entry, wherever
     /// its sessions came from. The end is counted and logged where it is decided.
-    pub(crate) fn note_end(&self, ended: ConnectionFailure, now: Instant) {
+    pub fn note_end(&self, ended: ConnectionFailure, now: Instant) {
         self.enter(ended, Origin::Server, now);
     }
 
@@ -169,14 +169,14 @@ impl Failures {
     }
 
     /// Returns all entries, the latest first.
-    pub(crate) fn all(&self, now: Instant) -> Vec<FailureRecord> {
+    pub fn all(&self, now: Instant) -> Vec<FailureRecord> {
         let mut entries = self.lock();
         forget_old(&mut entries, now);
         entries.iter().rev().cloned().collect()
     }
 
     /// Returns why the session `id` failed, of the stream or file `stream` if one is given.
-    pub(crate) fn of_session(&self, id: &SessionId, stream: Option<&str>) -> Option<FailureRecord> {
+    pub fn of_session(&self, id: &SessionId, stream: Option<&str>) -> Option<FailureRecord> {
         let stream = stream.map(|stream| shown(stream, STREAM_BYTES_MAX));
         let entries = self.lock();
         let is_of = |it: &&FailureRecord| {
@@ -186,7 +186,7 @@ impl Failures {
     }
 
     /// Returns how many connections failed.
-    pub(crate) fn counters(&self) -> &FailureCounters {
+    pub fn counters(&self) -> &FailureCounters {
         &self.counters
     }
 

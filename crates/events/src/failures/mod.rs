@@ -21,6 +21,7 @@ mod list;
 mod record;
 mod shown;
 
-pub(crate) use list::Failures;
-pub(crate) use record::{ClientRole, ConnectionFailure, DISMISSED, FailureRecord, Protocol, Stage};
-pub(crate) use shown::shown;
+pub use counters::FailureCounters;
+pub use list::Failures;
+pub use record::{ClientRole, ConnectionFailure, DISMISSED, FailureRecord, Protocol, Stage};
+pub use shown::shown;

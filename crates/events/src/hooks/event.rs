@@ -64,7 +64,7 @@ impl EventKind {
 
 /// Something that happened to a stream, as hooks are told.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(super) struct Event {
+pub struct Event {
     /// Kind of the event, by which hooks choose.
     #[serde(rename = "event")]
     pub(super) kind: EventKind,

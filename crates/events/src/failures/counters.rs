@@ -6,7 +6,7 @@ use super::record::{Protocol, Stage};
 
 /// How many connections failed since the server started, by protocol and stage.
 #[derive(Debug, Default)]
-pub(crate) struct FailureCounters([[Counter; Stage::ALL.len()]; Protocol::ALL.len()]);
+pub struct FailureCounters([[Counter; Stage::ALL.len()]; Protocol::ALL.len()]);
 
 impl FailureCounters {
     pub(super) fn note(&self, protocol: Protocol, stage: Stage) {
@@ -14,7 +14,7 @@ impl FailureCounters {
     }
 
     /// Returns the counts above zero.
-    pub(crate) fn rows(&self) -> Vec<(Protocol, Stage, u64)> {
+    pub fn rows(&self) -> Vec<(Protocol, Stage, u64)> {
         let rows = Protocol::ALL.into_iter().zip(&self.0);
         let counts = rows.flat_map(|(protocol, row)| {
             let stages = Stage::ALL.into_iter().zip(row);

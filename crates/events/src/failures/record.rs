@@ -7,9 +7,12 @@ use glassline_runtime::{SessionId, SourcePrefix};
 
 /// The protocol of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Protocol {
+pub enum Protocol {
+    /// WebRTC, with its offer and answer over HTTP.
     WebRtc,
+    /// RTSP, plain, within TLS or HTTP.
     Rtsp,
+    /// MoQ over QUIC or WebTransport.
     Quic,
     /// HTTP, where the connection was refused before a request said what it is for.
     Http,
@@ -19,7 +22,7 @@ impl Protocol {
     pub(super) const ALL: [Self; 4] = [Self::WebRtc, Self::Rtsp, Self::Quic, Self::Http];
 
     /// Returns the name for the API and for labels of metrics.
-    pub(crate) const fn as_str(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::WebRtc => "webrtc",
             Self::Rtsp => "rtsp",
@@ -31,8 +34,10 @@ impl Protocol {
 
 /// The role that a client wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ClientRole {
+pub enum ClientRole {
+    /// A client that wanted to watch or to listen.
     Viewer,
+    /// A client that wanted to publish a stream.
     Publisher,
     /// A voice that goes to the loudspeaker of a camera.
     Talker,
@@ -44,7 +49,7 @@ pub(crate) enum ClientRole {
 
 impl ClientRole {
     /// Returns the name for the API and the log.
-    pub(crate) const fn as_str(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::Viewer => "viewer",
             Self::Publisher => "publisher",
@@ -57,7 +62,7 @@ impl ClientRole {
 
 /// The stage of a connection at which it failed, in the order in which a connection passes them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Stage {
+pub enum Stage {
     /// Credentials, or a web page that may not use the server.
     Rights,
     /// Limits of the server, or a server that cannot serve now.
@@ -89,7 +94,7 @@ impl Stage {
     ];
 
     /// Returns the name for the API and for labels of metrics.
-    pub(crate) const fn as_str(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::Rights => "rights",
             Self::Server => "server",
@@ -103,7 +108,7 @@ impl Stage {
     }
 
     /// Returns the stage at which a request fails that is refused with an HTTP or RTSP status.
-    pub(crate) const fn of_status(status: u16) -> Self {
+    pub const fn of_status(status: u16) -> Self {
         match status {
             401 | 403 | 421 => Self::Rights,
             429 | 453 | 500..=599 => Self::Server,
@@ -125,50 +130,61 @@ pub(super) enum Origin {
 }
 
 /// The end of a session that an operator ended, in words, and what to do if that is not enough.
-pub(crate) const DISMISSED: (&str, &str) = (
+pub const DISMISSED: (&str, &str) = (
     "an operator ended the session",
     "GET /api/v1/audit has who ended it; to keep a client away, take its right to read or publish",
 );
 
 /// A connection that failed.
 #[derive(Clone, Debug)]
-pub(crate) struct ConnectionFailure {
+pub struct ConnectionFailure {
     /// Name of the stream or file, or of the room.
-    pub(crate) stream: String,
-    pub(crate) protocol: Protocol,
-    pub(crate) role: ClientRole,
-    pub(crate) stage: Stage,
+    pub stream: String,
+    /// Protocol by which the client came.
+    pub protocol: Protocol,
+    /// Role that the client wanted to have.
+    pub role: ClientRole,
+    /// Stage at which the connection failed.
+    pub stage: Stage,
     /// Address of the client.
-    pub(crate) from: IpAddr,
+    pub from: IpAddr,
     /// The session that failed; `None` if there was none yet.
-    pub(crate) session: Option<SessionId>,
+    pub session: Option<SessionId>,
     /// The observation of the server, as a sentence without a full stop.
-    pub(crate) reason: String,
+    pub reason: String,
     /// The remedy, if the reason does not tell.
-    pub(crate) remedy: Option<String>,
+    pub remedy: Option<String>,
 }
 
 /// An entry of the list: equal failures of one source.
 #[derive(Clone, Debug)]
-pub(crate) struct FailureRecord {
+pub struct FailureRecord {
     /// Number of the entry since the server started; it stays as further failures are counted.
-    pub(crate) number: u64,
-    pub(crate) stream: Box<str>,
-    pub(crate) protocol: Protocol,
-    pub(crate) role: ClientRole,
-    pub(crate) stage: Stage,
+    pub number: u64,
+    /// Name of the stream or file, or of the room.
+    pub stream: Box<str>,
+    /// Protocol by which the client came.
+    pub protocol: Protocol,
+    /// Role that the client wanted to have.
+    pub role: ClientRole,
+    /// Stage at which the connection failed.
+    pub stage: Stage,
     /// Where the connections came from; of sessions that the server ended, the latest.
-    pub(crate) source: SourcePrefix,
+    pub source: SourcePrefix,
+    /// Side that ended or refused the connection.
     pub(super) origin: Origin,
-    pub(crate) reason: Box<str>,
-    pub(crate) remedy: Option<Box<str>>,
+    /// The reason as people read it.
+    pub reason: Box<str>,
+    /// Remedy for the operator or the client; `None` if nothing is known.
+    pub remedy: Option<Box<str>>,
     /// The latest sessions that failed so, the latest last.
-    pub(crate) sessions: Vec<SessionId>,
+    pub sessions: Vec<SessionId>,
     /// Number of equal failures that this entry stands for.
-    pub(crate) count: u64,
+    pub count: u64,
     /// When the first and the latest of them happened.
-    pub(crate) first: Instant,
-    pub(crate) latest: Instant,
+    pub first: Instant,
+    /// Time of the latest of these failures.
+    pub latest: Instant,
     /// When the log last had a line of them.
-    pub(super) logged: Instant,
+    pub logged: Instant,
 }

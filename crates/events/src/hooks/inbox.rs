@@ -13,14 +13,14 @@ const EVENTS_MAX: usize = 4096;
 
 /// Events that wait for the task of the hooks. Beyond 4096, the oldest is dropped.
 #[derive(Debug, Default)]
-pub(crate) struct Inbox {
+pub struct Inbox {
     events: Mutex<VecDeque<Event>>,
     arrived: Notify,
 }
 
 impl Inbox {
     /// Tells hooks what has just happened to a stream.
-    pub(crate) fn push(&self, kind: EventKind, stream: &str, reason: Option<String>) {
+    pub fn push(&self, kind: EventKind, stream: &str, reason: Option<String>) {
         let mut events = self.lock();
         if events.len() == EVENTS_MAX {
             events.pop_front();
@@ -34,7 +34,7 @@ impl Inbox {
     }
 
     /// Waits for events, and returns them.
-    pub(super) async fn next(&self) -> Vec<Event> {
+    pub async fn next(&self) -> Vec<Event> {
         loop {
             let events: Vec<Event> = self.lock().drain(..).collect();
             if !events.is_empty() {

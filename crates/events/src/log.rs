@@ -21,7 +21,7 @@ const REASON_BYTES_MAX: usize = 512;
 /// The subject of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum EventKind {
+pub enum EventKind {
     /// A stream changed its state, or another source took it over.
     Stream,
     /// A stream is recorded or not any more, loses frames of its recording, or a folder of recordings
@@ -49,7 +49,7 @@ impl EventKind {
 /// How much an event matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Severity {
+pub enum Severity {
     /// Something works, or works again.
     Good,
     /// Something waits, or changed as somebody wanted it.
@@ -60,36 +60,40 @@ pub(crate) enum Severity {
 
 /// Something that happened.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Event {
-    pub(crate) kind: EventKind,
-    pub(crate) severity: Severity,
+pub struct Event {
+    /// Kind of the event, with a bound of its own.
+    pub kind: EventKind,
+    /// Severity of the event for an operator.
+    pub severity: Severity,
     /// The stream, file, certificate, server or operator that the event is about; empty for this
     /// server.
-    pub(crate) subject: String,
+    pub subject: String,
     /// The event in words, to be read after the subject.
-    pub(crate) text: String,
+    pub text: String,
     /// The reason why it happened, if anybody knows.
-    pub(crate) reason: Option<String>,
+    pub reason: Option<String>,
 }
 
 /// An event with its place in the log; equal events that follow each other are one.
 #[derive(Clone, Debug)]
-pub(crate) struct RecordedEvent {
+pub struct RecordedEvent {
     /// Number of the event since the server started, from 1. It stays as equal events are counted.
-    pub(crate) number: u64,
+    pub number: u64,
     /// Rises with every event that is noted.
     order: u64,
-    pub(crate) event: Event,
+    /// The latest of the equal events.
+    pub event: Event,
     /// Number of equal events that this one stands for.
-    pub(crate) count: u64,
+    pub count: u64,
     /// Times of the latest of them by the monotonic clock and by the calendar.
-    pub(crate) at: Instant,
-    pub(crate) at_calendar: SystemTime,
+    pub at: Instant,
+    /// Time of the latest event by the calendar.
+    pub at_calendar: SystemTime,
 }
 
 /// The newest events of each kind.
 #[derive(Debug, Default)]
-pub(crate) struct EventLog {
+pub struct EventLog {
     kept: Mutex<Kept>,
 }
 
@@ -103,7 +107,7 @@ struct Kept {
 impl EventLog {
     /// Notes an event that happens at `at`, which is `at_calendar` by the calendar. An event that equals the newest one of its subject and kind
     /// is counted there, and becomes the newest of all.
-    pub(crate) fn note(&self, event: Event, at: Instant, at_calendar: SystemTime) {
+    pub fn note(&self, event: Event, at: Instant, at_calendar: SystemTime) {
         let event = Event {
             subject: shown(&event.subject, SUBJECT_BYTES_MAX).into(),
             text: shown(&event.text, TEXT_BYTES_MAX).into(),
@@ -133,7 +137,7 @@ impl EventLog {
     }
 
     /// Returns the events of the kinds that `wants` returns true for, the newest first.
-    pub(crate) fn newest(&self, wants: impl Fn(EventKind) -> bool) -> Vec<RecordedEvent> {
+    pub fn newest(&self, wants: impl Fn(EventKind) -> bool) -> Vec<RecordedEvent> {
         let kept = self.lock();
         let events = kept.kinds.iter().flatten();
         let mut events: Vec<RecordedEvent> =

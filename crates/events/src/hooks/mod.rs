@@ -22,11 +22,11 @@ use glassline_hub::{Hub, StreamEvent};
 use glassline_runtime::{HubEvents, Supervisor};
 use tokio::sync::watch;
 
-pub(crate) use delivery::{HookCounters, Outcome};
+pub use delivery::{HookCounters, Outcome};
 pub use event::EventKind;
-pub(crate) use inbox::Inbox;
+pub use inbox::Inbox;
 pub use settings::Hook;
-pub(crate) use settings::checked;
+pub use settings::checked;
 
 use delivery::Queue;
 use glassline_ingest::Sources;
@@ -34,7 +34,7 @@ use observer::Observer;
 
 /// Reads the events of `hub` and runs `hooks`, whose list may change, until `stopped` becomes true.
 /// `sources` know which streams the server itself fetches.
-pub(crate) async fn run(
+pub async fn run(
     mut hooks: watch::Receiver<Arc<[Hook]>>,
     sources: Arc<Sources>,
     hub: Arc<Hub>,

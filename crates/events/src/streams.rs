@@ -11,7 +11,7 @@ const THINGS: [&str; 4] = ["camera", "file", "pipe", "program"];
 
 /// Returns why a stream with a source in this `state` has the `status`, as a text for people; `None` if
 /// it is live. `is_fetched`: whether the server fetches the stream itself.
-pub(crate) fn status_reason(state: &State, status: Status, is_fetched: bool) -> Option<String> {
+pub fn status_reason(state: &State, status: Status, is_fetched: bool) -> Option<String> {
     let text = match (state, is_fetched) {
         (State::Down { detail } | State::Ended { detail }, _) => return Some(detail.clone()),
         (State::Live { .. }, _) if status == Status::Hangs => {
@@ -31,14 +31,15 @@ type Seen = (Status, Option<Instant>);
 
 /// Chooses what operators are told of streams.
 #[derive(Debug)]
-pub(crate) struct StreamObserver<F> {
+pub struct StreamObserver<F> {
     /// Returns whether the server fetches a stream itself.
     fetches: F,
     streams: StreamTable<Seen>,
 }
 
 impl<F: Fn(&StreamName) -> bool> StreamObserver<F> {
-    pub(crate) fn new(fetches: F) -> Self {
+    /// Creates an observer; `fetches` tells whether the server fetches a stream itself.
+    pub fn new(fetches: F) -> Self {
         Self {
             fetches,
             streams: StreamTable::default(),
@@ -47,7 +48,7 @@ impl<F: Fn(&StreamName) -> bool> StreamObserver<F> {
 
     /// Returns what operators are told of what has `happened`. A new stream that waits is no event: it
     /// is as it was made.
-    pub(crate) fn observe(&mut self, happened: &[StreamEvent]) -> Vec<Event> {
+    pub fn observe(&mut self, happened: &[StreamEvent]) -> Vec<Event> {
         let (mut told, fetches) = (Vec::new(), &self.fetches);
         for event in happened {
             self.streams.follow(event, |name, before, stream| {

@@ -10,15 +10,23 @@
 //!
 //! How busy the server was beside them is in [`History`].
 //!
-//! Connections that failed have a list of their own, [`crate::failures`], which the API lays beside
+//! Connections that failed have a list of their own, [`failures`], which the API lays beside
 //! these events. Each kind has a bound of its own, and within a kind the subject with most events
 //! gives way first: neither strangers who try passwords nor a camera that comes and goes every second
 //! push out what happened elsewhere.
 
+// This crate is outside the sans-IO cores: events have a time of day, and hooks a time limit.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "the shell reads the clock for the cores"
+)]
+
+pub mod failures;
 mod history;
+pub mod hooks;
 mod log;
 mod streams;
 
-pub(crate) use history::{History, Load, READING, Reading, Sample};
-pub(crate) use log::{Event, EventKind, EventLog, RecordedEvent, Severity};
-pub(crate) use streams::{StreamObserver, status_reason};
+pub use history::{History, Load, READING, Reading, Sample};
+pub use log::{Event, EventKind, EventLog, RecordedEvent, Severity};
+pub use streams::{StreamObserver, status_reason};

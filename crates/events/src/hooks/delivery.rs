@@ -16,7 +16,7 @@ const QUEUE_MAX: usize = 256;
 
 /// The outcome of an event at a hook.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Outcome {
+pub enum Outcome {
     /// The command succeeded, or the webhook took it.
     Done,
     /// The command failed or was killed, or the webhook did not take it.
@@ -27,10 +27,10 @@ pub(crate) enum Outcome {
 
 impl Outcome {
     /// Every outcome, in the order of metrics.
-    pub(crate) const ALL: [Self; 3] = [Self::Done, Self::Failed, Self::Dropped];
+    pub const ALL: [Self; 3] = [Self::Done, Self::Failed, Self::Dropped];
 
     /// Returns the name in metrics.
-    pub(crate) const fn as_str(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::Done => "done",
             Self::Failed => "failed",
@@ -41,15 +41,15 @@ impl Outcome {
 
 /// Events of all hooks since the server started.
 #[derive(Debug, Default)]
-pub(crate) struct HookCounters {
+pub struct HookCounters {
     outcomes: [[Counter; Outcome::ALL.len()]; EventKind::ALL.len()],
     /// Repetitions of webhooks.
-    pub(crate) retries: Counter,
+    pub retries: Counter,
 }
 
 impl HookCounters {
     /// Returns the number of events of `kind` with this outcome.
-    pub(crate) fn of(&self, kind: EventKind, outcome: Outcome) -> &Counter {
+    pub fn of(&self, kind: EventKind, outcome: Outcome) -> &Counter {
         &self.outcomes[kind as usize][outcome as usize]
     }
 }

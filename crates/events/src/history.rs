@@ -13,7 +13,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// Time between two readings.
-pub(crate) const READING: Duration = Duration::from_secs(5);
+pub const READING: Duration = Duration::from_secs(5);
 
 /// Most samples of the last ten minutes.
 const RECENT_MAX: usize = 120;
@@ -26,40 +26,44 @@ const DAY_MAX: usize = 720;
 
 /// A reading of the server at a time.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Reading {
+pub struct Reading {
     /// Time since the server began.
-    pub(crate) at: Duration,
+    pub at: Duration,
     /// Processor time of the process since its start.
-    pub(crate) cpu: Duration,
-    pub(crate) load: Load,
+    pub cpu: Duration,
+    /// Work of the server at that instant.
+    pub load: Load,
 }
 
 /// How much the server does.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Load {
-    pub(crate) memory_mib: u32,
-    pub(crate) viewers: u32,
-    pub(crate) streams: u32,
+pub struct Load {
+    /// Memory in use in MiB.
+    pub memory_mib: u32,
+    /// Viewers of all streams, by every protocol.
+    pub viewers: u32,
+    /// Streams that the hub has.
+    pub streams: u32,
     /// Streams that hang or are unreachable.
-    pub(crate) broken: u32,
+    pub broken: u32,
     /// Media that sources bring, in bits a second.
-    pub(crate) in_bps: u64,
+    pub in_bps: u64,
 }
 
 /// The server over some time.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Sample {
+pub struct Sample {
     /// End of the time, in seconds since the server began.
-    pub(crate) at_s: u32,
+    pub at_s: u32,
     /// Mean of the cores in use.
-    pub(crate) cpu_cores: f32,
+    pub cpu_cores: f32,
     /// The largest load of the time, of each kind by itself.
-    pub(crate) load: Load,
+    pub load: Load,
 }
 
 /// The samples of a server.
 #[derive(Debug, Default)]
-pub(crate) struct History(Mutex<Rings>);
+pub struct History(Mutex<Rings>);
 
 #[derive(Debug, Default)]
 struct Rings {
@@ -81,7 +85,7 @@ struct Forming {
 
 impl History {
     /// Takes a reading. The first one only begins the first sample.
-    pub(crate) fn note(&self, reading: Reading) {
+    pub fn note(&self, reading: Reading) {
         let mut rings = self.lock();
         let Some(before) = rings.latest.replace(reading) else {
             rings.forming.began = reading;
@@ -104,12 +108,12 @@ impl History {
     }
 
     /// Returns the samples of the last ten minutes, the oldest first.
-    pub(crate) fn recent(&self) -> Vec<Sample> {
+    pub fn recent(&self) -> Vec<Sample> {
         self.lock().recent.iter().copied().collect()
     }
 
     /// Returns the samples of the last day, the oldest first.
-    pub(crate) fn day(&self) -> Vec<Sample> {
+    pub fn day(&self) -> Vec<Sample> {
         self.lock().day.iter().copied().collect()
     }
 

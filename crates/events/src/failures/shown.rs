@@ -4,7 +4,7 @@ use glassline_runtime::is_deceptive;
 
 /// Returns at most `bytes_max` bytes of `text`, without characters that change how the text around
 /// them is shown ([`is_deceptive`]).
-pub(crate) fn shown(text: &str, bytes_max: usize) -> Box<str> {
+pub fn shown(text: &str, bytes_max: usize) -> Box<str> {
     let mut shown = String::with_capacity(text.len().min(bytes_max));
     for character in text.chars() {
         let character = if is_deceptive(character) {
