@@ -45,7 +45,6 @@ mod settings;
 mod stored;
 mod sweep;
 mod talk;
-mod telemetry;
 
 pub use glassline_hub::CHECK_PREFIX;
 pub use glassline_net::{raise_descriptor_limit, return_large_blocks};

@@ -14,7 +14,7 @@ use super::table;
 const CALL: &str = concat!("spawn_", "blocking(");
 
 /// Crates that the rule is for: those that the server is made of above the cores.
-const CRATES: [&str; 8] = [
+const CRATES: [&str; 9] = [
     "access",
     "cluster-member",
     "events",
@@ -22,6 +22,7 @@ const CRATES: [&str; 8] = [
     "messages",
     "runtime",
     "server",
+    "telemetry",
     "transcoding",
 ];
 

@@ -54,7 +54,6 @@ use serde::{Deserialize, Serialize};
 pub use crate::addresses::{AdvertisedAddress, AdvertisedAddressError};
 pub use glassline_access::auth::Auth;
 
-pub use crate::telemetry::{HeaderText, HeaderTextError, Otlp, Telemetry};
 pub use base_path::{BasePath, BasePathError};
 pub use cluster::{
     Cluster, ClusterError, ClusterOrigin, NodeUrl, NodeUrlError, Notices, Rebalance,
@@ -74,6 +73,7 @@ pub use glassline_access::tls::{
 };
 pub use glassline_events::hooks::{EventKind, Hook};
 pub use glassline_runtime::{Network, NetworkError};
+pub use glassline_telemetry::{HeaderText, HeaderTextError, Otlp, Telemetry};
 pub use hls::Hls;
 pub use https::{HTTPS_PORT, Https, HttpsAddress};
 pub use listeners::{Collisions, ConfiguredListener, Protocol};

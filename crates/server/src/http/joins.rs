@@ -14,13 +14,13 @@ use axum::middleware::Next;
 use axum::response::Response;
 
 use glassline_events::failures::Stage;
+use glassline_telemetry::{JoinPart, RequestPart, TraceContext};
 
 use super::problem::Refusal;
 use super::redirect::RequestTarget;
 use super::rules::Wanted;
 use crate::app::App;
 use crate::sessions::{ConnectionAddresses, SessionRecord};
-use crate::telemetry::{JoinPart, RequestPart, TraceContext};
 
 /// The header that names the trace above a request.
 pub(super) const TRACEPARENT: &str = "traceparent";

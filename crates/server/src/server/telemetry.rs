@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use glassline_runtime::{Part, spawn_kept};
+use glassline_telemetry::{Exporter, JoinQueue, TelemetryCounters, Text, queue};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use super::start_error::StartError;
 use crate::app::App;
 use crate::http::metrics;
-use crate::telemetry::{Exporter, JoinQueue, TelemetryCounters, Text, queue};
 
 /// Time that a viewer waits for a keyframe before its trace is sent without one.
 const KEYFRAME_WAIT: Duration = Duration::from_secs(60);

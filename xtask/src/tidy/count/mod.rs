@@ -17,7 +17,7 @@ const CHANGELOG: &str = "CHANGELOG.md";
 const START: (&str, &str) = ("crates/server/src/server/mod.rs", "start_with");
 
 /// Crates above the cores: those of which the server is made.
-const SHELL: [&str; 11] = [
+const SHELL: [&str; 12] = [
     "access",
     "cluster-member",
     "egress",
@@ -28,6 +28,7 @@ const SHELL: [&str; 11] = [
     "rooms",
     "runtime",
     "server",
+    "telemetry",
     "transcoding",
 ];
 

@@ -4,9 +4,9 @@ use std::time::Instant;
 
 use glassline_events::failures::ConnectionFailure;
 use glassline_media::Kind;
+use glassline_telemetry::{JoinPart, JoinSender, Outcome, PeerPart, Steps};
 
 use super::{Peer, Role};
-use crate::telemetry::{JoinPart, JoinSender, Outcome, PeerPart, Steps};
 
 /// The steps that a peer has passed so far; nothing if no trace is wanted, or once it is told.
 #[derive(Debug)]

@@ -36,7 +36,7 @@ pub struct Shared {
     pub(crate) supervisor: Arc<Supervisor>,
     pub(super) handles: OnceLock<Vec<Handle>>,
     /// Where the steps of joins are told; unset if joins are not traced.
-    pub(crate) joins: OnceLock<crate::telemetry::JoinSender>,
+    pub(crate) joins: OnceLock<glassline_telemetry::JoinSender>,
 }
 
 impl Shared {

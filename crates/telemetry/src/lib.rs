@@ -9,6 +9,12 @@
 //! No thread that carries media waits for a collector: a part of a join is offered to a queue, and
 //! the rest happens in tasks.
 
+// This crate is outside the sans-IO cores: spans have a time of day, and identities are random.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "the shell reads the clock for the cores"
+)]
+
 mod settings;
 
 mod assembly;
@@ -21,8 +27,8 @@ mod resource;
 mod spans;
 mod trace_context;
 
-pub(crate) use counters::{Signal, TelemetryCounters};
-pub(crate) use export::{Exporter, JoinQueue, Text};
-pub(crate) use join::{JoinPart, JoinSender, Outcome, PeerPart, RequestPart, Steps, queue};
+pub use counters::{Signal, SignalCounters, TelemetryCounters};
+pub use export::{Exporter, JoinQueue, Text};
+pub use join::{JoinPart, JoinSender, Outcome, PeerPart, RequestPart, Steps, queue};
 pub use settings::{HeaderText, HeaderTextError, Otlp, Telemetry};
-pub(crate) use trace_context::TraceContext;
+pub use trace_context::TraceContext;

@@ -15,69 +15,81 @@ const QUEUE_MAX: usize = 2_048;
 
 /// One part of a join.
 #[derive(Debug)]
-pub(crate) enum JoinPart {
+pub enum JoinPart {
+    /// The part that the HTTP server knows.
     Request(Box<RequestPart>),
+    /// The part that the thread of the session knows.
     Peer(Box<PeerPart>),
 }
 
 /// The part of a trace that the exchange of offer and answer tells.
 #[derive(Debug)]
-pub(crate) struct RequestPart {
-    pub(crate) context: TraceContext,
+pub struct RequestPart {
+    /// The trace that the join belongs to.
+    pub context: TraceContext,
     /// The route of the request, such as `/{stream}/whep`.
-    pub(crate) route: String,
+    pub route: String,
     /// Name of the stream, file or room.
-    pub(crate) stream: String,
+    pub stream: String,
     /// The role that the client wants.
-    pub(crate) role: &'static str,
-    pub(crate) client: IpAddr,
-    pub(crate) started: Instant,
+    pub role: &'static str,
+    /// Address that the request came from.
+    pub client: IpAddr,
+    /// Time at which the request arrived.
+    pub started: Instant,
     /// When the client's rights were known; `None` if the request was refused before.
-    pub(crate) admitted: Option<Instant>,
-    pub(crate) ended: Instant,
+    pub admitted: Option<Instant>,
+    /// Time at which this part ended.
+    pub ended: Instant,
     /// Status of the answer.
-    pub(crate) status: u16,
+    pub status: u16,
     /// The stage at which the request was refused, and why; `None` if it was not.
-    pub(crate) refusal: Option<(&'static str, String)>,
+    pub refusal: Option<(&'static str, String)>,
     /// The session that the request made; `None` if it was refused.
-    pub(crate) session: Option<SessionId>,
+    pub session: Option<SessionId>,
 }
 
 /// The part of a trace that the peer tells once media flows, or once it never will.
 #[derive(Debug)]
-pub(crate) struct PeerPart {
-    pub(crate) session: SessionId,
-    pub(crate) steps: Steps,
-    pub(crate) ended: Instant,
-    pub(crate) outcome: Outcome,
+pub struct PeerPart {
+    /// Session that the offer has created.
+    pub session: SessionId,
+    /// Times of the steps towards the first media.
+    pub steps: Steps,
+    /// Time at which this part ended.
+    pub ended: Instant,
+    /// The way in which the join ended.
+    pub outcome: Outcome,
 }
 
 /// When a connection passed each step; `None` if it did not.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Steps {
+pub struct Steps {
     /// The first authentic connectivity check arrived.
-    pub(crate) heard: Option<Instant>,
+    pub heard: Option<Instant>,
     /// ICE has a path to the peer.
-    pub(crate) path: Option<Instant>,
+    pub path: Option<Instant>,
     /// The handshake of DTLS is done.
-    pub(crate) connected: Option<Instant>,
+    pub connected: Option<Instant>,
     /// The first keyframe is there: to be sent to a viewer, or arrived of a publisher.
-    pub(crate) keyframe: Option<Instant>,
+    pub keyframe: Option<Instant>,
     /// The first packet of media was handed to the kernel, or arrived of a publisher.
-    pub(crate) packet: Option<Instant>,
+    pub packet: Option<Instant>,
 }
 
 /// How a join ended.
 #[derive(Clone, Debug)]
-pub(crate) enum Outcome {
+pub enum Outcome {
     /// Media flows: the join succeeded.
     Connected,
     /// The client left before media flowed, or the server ended the session for a reason that is no
     /// failure.
     Left,
+    /// The connection failed before media flowed.
     Failed {
         /// The stage at which the connection failed.
         stage: &'static str,
+        /// The reason as people read it.
         reason: String,
         /// The remedy; `None` if the reason tells it.
         remedy: Option<String>,
@@ -86,14 +98,15 @@ pub(crate) enum Outcome {
 
 /// The sending end of the queue of parts. Sending never waits.
 #[derive(Clone, Debug)]
-pub(crate) struct JoinSender {
+pub struct JoinSender {
     parts: mpsc::Sender<JoinPart>,
-    pub(crate) counters: Arc<TelemetryCounters>,
+    /// Counters of the parts that the queue had no place for.
+    pub counters: Arc<TelemetryCounters>,
 }
 
 impl JoinSender {
     /// Adds a part to the queue, or drops and counts it if the queue is full.
-    pub(crate) fn send(&self, part: JoinPart) {
+    pub fn send(&self, part: JoinPart) {
         if self.parts.try_send(part).is_err() {
             self.counters.queue_full.add(1);
         }
@@ -101,7 +114,7 @@ impl JoinSender {
 }
 
 /// Creates the queue of parts.
-pub(crate) fn queue(counters: &Arc<TelemetryCounters>) -> (JoinSender, mpsc::Receiver<JoinPart>) {
+pub fn queue(counters: &Arc<TelemetryCounters>) -> (JoinSender, mpsc::Receiver<JoinPart>) {
     let (parts, waiting) = mpsc::channel(QUEUE_MAX);
     let counters = Arc::clone(counters);
     (JoinSender { parts, counters }, waiting)

@@ -36,14 +36,14 @@ const PAUSE_MAX: Duration = Duration::from_secs(16);
 const FAREWELL: Duration = Duration::from_secs(2);
 
 /// The receiving end of the queue of joins. A task that begins again goes on with it.
-pub(crate) type JoinQueue = Arc<Mutex<mpsc::Receiver<JoinPart>>>;
+pub type JoinQueue = Arc<Mutex<mpsc::Receiver<JoinPart>>>;
 
 /// Writes the metrics as Prometheus gets them.
-pub(crate) type Text = Arc<dyn Fn() -> Pin<Box<dyn Future<Output = String> + Send>> + Send + Sync>;
+pub type Text = Arc<dyn Fn() -> Pin<Box<dyn Future<Output = String> + Send>> + Send + Sync>;
 
 /// Sends traces and metrics.
 #[derive(Debug)]
-pub(crate) struct Exporter {
+pub struct Exporter {
     settings: Arc<Otlp>,
     counters: Arc<TelemetryCounters>,
     resource: Value,
@@ -55,7 +55,7 @@ pub(crate) struct Exporter {
 impl Exporter {
     /// Creates an exporter for the server that is `node` in its cluster. `patience` is the time that a
     /// session may take from its answer to its media.
-    pub(crate) fn new(
+    pub fn new(
         settings: &Otlp,
         node: Option<&str>,
         counters: &Arc<TelemetryCounters>,
@@ -75,12 +75,12 @@ impl Exporter {
     ///
     /// # Errors
     /// Returns [`ClientError`] if the file of trusted certificates cannot be used.
-    pub(crate) fn check(&self) -> Result<(), ClientError> {
+    pub fn check(&self) -> Result<(), ClientError> {
         self.collector(Signal::Traces).map(|_| ())
     }
 
     /// Sends the joins of `queue` until `stopped` becomes true, and then what is left.
-    pub(crate) async fn send_traces(
+    pub async fn send_traces(
         self: Arc<Self>,
         queue: JoinQueue,
         mut stopped: watch::Receiver<bool>,
@@ -189,11 +189,7 @@ impl Exporter {
 
     /// Sends what `text` writes, each time the interval is over, until `stopped` becomes true, and
     /// then once more. Metrics are not repeated, because the next ones contain the same sums.
-    pub(crate) async fn send_metrics(
-        self: Arc<Self>,
-        text: Text,
-        mut stopped: watch::Receiver<bool>,
-    ) {
+    pub async fn send_metrics(self: Arc<Self>, text: Text, mut stopped: watch::Receiver<bool>) {
         let Ok(collector) = self.collector(Signal::Metrics) else {
             return;
         };

@@ -14,7 +14,8 @@ pub(crate) struct SpanId([u8; 8]);
 
 /// The trace that a join belongs to.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct TraceContext {
+pub struct TraceContext {
+    /// Identity of the trace, drawn here or by the client.
     pub(crate) trace: TraceId,
     /// The span above the join; `None` if the join begins the trace.
     pub(crate) parent: Option<SpanId>,
@@ -24,7 +25,7 @@ pub(crate) struct TraceContext {
 
 impl TraceContext {
     /// Draws the identifier of a trace that begins here.
-    pub(crate) fn draw() -> Self {
+    pub fn draw() -> Self {
         Self {
             trace: TraceId(drawn()),
             parent: None,
@@ -35,7 +36,7 @@ impl TraceContext {
     /// Reads the header `traceparent`. Returns `None` if it does not follow the standard.
     ///
     /// Source: W3C Trace Context, §3.2: version, trace, parent and flags, in lower-case hexadecimal.
-    pub(crate) fn parse(header: &str) -> Option<Self> {
+    pub fn parse(header: &str) -> Option<Self> {
         let mut fields = header.trim().split('-');
         let mut field = || fields.next();
         let (version, trace, parent, flags) = (field()?, field()?, field()?, field()?);
