@@ -365,8 +365,8 @@ mod tests {
              'rtsp://me:PASSWORD@192.0.2.20/sub']}"
         );
         let config = format!("sources:\n{line}\n");
-        let config = glassline_server::config::Config::from_yaml(&config, "pasted")
-            .expect("a configuration");
+        let config =
+            glassline_config::Config::from_yaml(&config, "pasted").expect("a configuration");
         assert_eq!(config.sources.len(), 1);
         assert!(text.contains("192.0.2.20  Hall, P3245-V"), "{text}");
         let similar = vec![profile((1600, 900), "a"), profile((1920, 1080), "b")];

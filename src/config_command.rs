@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Subcommand;
+use glassline_config::{Auth, Config};
 use glassline_ingest::Input;
 use glassline_server::Tried;
-use glassline_server::config::{Auth, Config};
 
 use crate::config_import;
 use crate::exit::{CHECK_FAILED, Failure};

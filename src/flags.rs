@@ -9,9 +9,9 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use clap::Args;
+use glassline_config::{Config, DataAccess, HTTPS_PORT, HttpsAddress, Secret, Tls};
 use glassline_ingest::SourceSpec;
 use glassline_server::LoadConfig;
-use glassline_server::config::{Config, DataAccess, HTTPS_PORT, HttpsAddress, Secret, Tls};
 
 use crate::exit::Failure;
 
@@ -161,7 +161,7 @@ impl Serve {
             Some(OptionalAddress::Off) => rtsp.tls.address = None,
             Some(OptionalAddress::On(wanted)) => {
                 // Without an address in the file, the address of plain RTSP is the base.
-                let default = glassline_server::config::Rtsp::default().address;
+                let default = glassline_config::Rtsp::default().address;
                 let base = rtsp.tls.address.or(rtsp.address).or(default);
                 rtsp.tls.address = base.map(|mut address| {
                     wanted.apply(&mut address);
@@ -312,9 +312,10 @@ impl FromStr for ListenAddress {
 
 #[cfg(test)]
 mod tests {
+    use glassline_config::{Acme, Lan};
+
     use super::*;
     use crate::test_flags;
-    use glassline_server::config::{Acme, Lan};
 
     /// A file in which every value differs from its default.
     const FILE: &str = "\

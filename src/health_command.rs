@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
-use glassline_server::config::Config;
+use glassline_config::Config;
 
 use crate::exit::Failure;
 use crate::output;

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use glassline_access::tls::LanNames;
-use glassline_server::config::Config;
+use glassline_config::Config;
 use glassline_server::{Reloading, Server};
 
 use crate::exit::{Failure, INTERRUPTED};
@@ -45,9 +45,8 @@ async fn serve(config: Config, reloading: Reloading, quiet: bool) -> Result<Exit
         tracing::warn!(%error, "cannot raise the limit of open files (RLIMIT_NOFILE)");
     }
     let specs = config.specs();
-    let pulls = |cluster: &glassline_server::config::Cluster| {
-        !cluster.origins.is_empty() || cluster.nats.is_some()
-    };
+    let pulls =
+        |cluster: &glassline_config::Cluster| !cluster.origins.is_empty() || cluster.nats.is_some();
     let has_files = config.rtsp.media_folder.is_some();
     if specs.is_empty() && !has_files && !config.cluster.as_ref().is_some_and(pulls) {
         tracing::info!(

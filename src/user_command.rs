@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use clap::Subcommand;
 use glassline_access::auth::{Account, Name, Role, StreamRights};
-use glassline_server::config::users_in;
+use glassline_config::users_in;
 
 use crate::exit::Failure;
 use crate::output;

@@ -1,7 +1,7 @@
 //! Configurations of go2rtc.
 
 use glassline_access::auth::{Account, Name, Pattern, salt};
-use glassline_server::config::YamlNode;
+use glassline_config::YamlNode;
 
 use super::draft::{Draft, list, quoted};
 use super::sources::{ForeignSource, is_nothing};

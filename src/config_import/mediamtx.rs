@@ -1,6 +1,6 @@
 //! Configurations of MediaMTX.
 
-use glassline_server::config::{YamlEntry, YamlNode};
+use glassline_config::{YamlEntry, YamlNode};
 
 use super::draft::{Draft, address, list, quoted};
 use super::mediamtx_users as users;

@@ -1,7 +1,7 @@
 //! Users of MediaMTX with their permissions.
 
 use glassline_access::auth::{Account, Name, Pattern, Role, salt};
-use glassline_server::config::YamlNode;
+use glassline_config::YamlNode;
 
 use super::draft::Draft;
 

@@ -16,7 +16,7 @@ mod sources;
 #[cfg(test)]
 mod tests;
 
-use glassline_server::config::YamlNode;
+use glassline_config::YamlNode;
 
 use crate::exit::Failure;
 use draft::Draft;

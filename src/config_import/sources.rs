@@ -1,7 +1,7 @@
 //! The treatment of sources, by the beginning of its text.
 
+use glassline_config::YamlNode;
 use glassline_ingest::{Input, stream_names};
-use glassline_server::config::YamlNode;
 
 use super::draft::{Draft, quoted};
 

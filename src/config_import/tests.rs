@@ -1,6 +1,6 @@
 //! Samples of both servers, modelled on what their documentation shows.
 
-use glassline_server::config::Config;
+use glassline_config::Config;
 
 use super::*;
 

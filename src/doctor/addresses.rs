@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use glassline_client::probe::candidate::{Transport, TransportAddress};
 use glassline_client::viewers::wildcard;
-use glassline_server::config::Config;
+use glassline_config::Config;
 
 use super::finding::{Finding, Severity};
 

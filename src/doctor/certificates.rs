@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use glassline_access::tls::Validity;
 use glassline_client::probe::tls::{CertificateFault, Presented, fault_of};
-use glassline_server::config::Config;
+use glassline_config::Config;
 
 use super::finding::Finding;
 use super::trial;

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use glassline_access::tls::state_folder;
+use glassline_config::Config;
 use glassline_net::DiskSpace;
-use glassline_server::config::Config;
 
 use super::finding::Finding;
 

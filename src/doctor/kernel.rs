@@ -2,8 +2,8 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 
+use glassline_config::Config;
 use glassline_net::{InterfaceOffload, OffloadState, Options, UdpSocket};
-use glassline_server::config::Config;
 use glassline_server::{RECEIVE_BUFFER_BYTES, SEND_BUFFER_BYTES};
 
 use super::finding::Finding;

@@ -13,8 +13,8 @@ use std::time::Duration;
 use glassline_client::probe;
 use glassline_client::probe::http::{Ask, exchange};
 use glassline_client::trust::Trust;
+use glassline_config::Config;
 use glassline_server::Tried;
-use glassline_server::config::Config;
 use url::Url;
 
 use super::addresses::{self, Machine};

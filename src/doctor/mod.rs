@@ -41,7 +41,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use glassline_server::config::Config;
+use glassline_config::Config;
 use url::Url;
 
 use crate::exit::{CHECK_FAILED, Failure};

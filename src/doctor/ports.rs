@@ -5,8 +5,8 @@ use std::fs;
 use std::net::SocketAddr;
 use std::path::Path;
 
+use glassline_config::{Config, Protocol};
 use glassline_server::Tried;
-use glassline_server::config::{Config, Protocol};
 
 use super::finding::{Finding, Severity};
 use super::trial;

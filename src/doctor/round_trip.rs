@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use glassline_client::trust::Trust;
 use glassline_client::viewers::{Endpoint, IceTransport};
-use glassline_server::config::{Auth, Config, HttpsAddress};
+use glassline_config::{Auth, Config, HttpsAddress};
 use glassline_server::{CHECK_PREFIX, Server};
 use url::Url;
 
@@ -49,7 +49,7 @@ struct Listeners {
 impl Listeners {
     /// The subjects of the server that runs.
     fn of_config(config: &Config, advertised: Vec<IpAddr>) -> Self {
-        let token = |secret: &Option<glassline_server::config::Secret>| {
+        let token = |secret: &Option<glassline_config::Secret>| {
             secret.as_ref().map(|it| it.reveal().to_owned())
         };
         Self {
@@ -146,7 +146,7 @@ fn for_the_check(config: &Config, taken: &BTreeSet<String>) -> Config {
         config.tls = None;
         config.https.address = HttpsAddress::Off;
         config.admin.https = None;
-        config.rtsp.tls = glassline_server::config::RtspTls::default();
+        config.rtsp.tls = glassline_config::RtspTls::default();
         config.quic.certificate = None;
         config.quic.key = None;
     }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use glassline_server::config::Config;
+use glassline_config::Config;
 use serde_json::Value;
 
 use super::{hold, markdown};

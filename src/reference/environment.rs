@@ -1,7 +1,7 @@
 //! Variables of the environment: each key of the configuration has one, as the page says.
 
 use clap::{Arg, Command, CommandFactory as _};
-use glassline_server::config::{Config, Error, Tls, VARIABLES_OF_BUILDS, VARIABLES_OF_COMMANDS};
+use glassline_config::{Config, Error, Tls, VARIABLES_OF_BUILDS, VARIABLES_OF_COMMANDS};
 
 fn config(yaml: &str, variables: &[(&str, &str)]) -> Result<Config, Error> {
     let variables = variables.iter();

@@ -6,9 +6,9 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
+use glassline_config::Config;
 use glassline_ingest::SourceSpec;
 use glassline_server::Server;
-use glassline_server::config::Config;
 
 use super::{hold, markdown};
 

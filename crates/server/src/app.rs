@@ -8,6 +8,7 @@ use std::sync::Arc;
 use glassline_access::audit::AuditLog;
 use glassline_access::auth::{Sites, Users};
 use glassline_access::tls::{CertificateStore, Challenges, LanSource};
+use glassline_config::Config;
 use glassline_events::failures::Failures;
 use glassline_events::hooks::HookCounters;
 use glassline_events::{EventLog, History};
@@ -19,7 +20,6 @@ use glassline_runtime::{Clock, Supervisor};
 use glassline_transcoding::Transcoders;
 use glassline_transcoding::snapshots::Snapshots;
 
-use crate::config::Config;
 use crate::http::server::{ListenerCounters, Places};
 use crate::onvif::Onvif;
 use crate::service::Services;

@@ -16,7 +16,6 @@
 
 mod addresses;
 mod app;
-pub mod config;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing {
     //! Drivers of fuzz targets that need what no caller of this crate may do.

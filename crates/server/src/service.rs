@@ -16,8 +16,8 @@ use std::time::Instant;
 
 use futures_util::future::BoxFuture;
 use glassline_access::auth::Excluded;
+use glassline_config::Config;
 
-use crate::config::Config;
 use crate::settings::AllowedConnections;
 
 /// A protocol by which viewers get streams.

@@ -1,7 +1,7 @@
 //! Who may use the admin port, with which role, and what of it is noted.
 
 use glassline_access::auth::{Account, Name};
-use glassline_server::config::{Config, NamedToken, Role, Secret};
+use glassline_config::{Config, NamedToken, Role, Secret};
 use serde_json::{Value, json};
 
 use crate::running::{Response, Running};

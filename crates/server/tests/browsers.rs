@@ -1,6 +1,6 @@
 //! Pages of strangers in a browser that reaches the server, and what they may do by it.
 
-use glassline_server::config::{HostName, Origin, Secret};
+use glassline_config::{HostName, Origin, Secret};
 
 use crate::peer::SDP;
 use crate::running::Running;

@@ -5,11 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use glassline_config::{Cluster, ClusterOrigin, Config, Notices, PublicUrls, Rebalance, Secret};
 use glassline_hub::{Publisher, Stream, StreamName};
 use glassline_media::{Codec, Kind, MediaTime, Stamps, Track, TrackIndex, UnitBuilder};
-use glassline_server::config::{
-    Cluster, ClusterOrigin, Config, Notices, PublicUrls, Rebalance, Secret,
-};
 use serde_json::{Value, json};
 
 use crate::panics::fail_at;

@@ -4,9 +4,9 @@
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
+use glassline_config::{Config, DataAccess};
 use glassline_sctp::Reliability;
 use glassline_sctp::channel::{ChannelId, ClosedBy, Event, Init, Message};
-use glassline_server::config::{Config, DataAccess};
 
 use crate::cluster::{Path, node_with};
 use crate::data::{got, open, send, until};

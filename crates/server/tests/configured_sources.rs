@@ -1,8 +1,8 @@
 //! Sources of the configuration that change while the server runs.
 
+use glassline_config::Config;
 use glassline_ingest::SourceSpec;
 use glassline_media::Kind;
-use glassline_server::config::Config;
 use serde_json::json;
 
 use crate::peer::{Peer, SOON};

@@ -4,7 +4,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, TcpStream};
 use std::time::{Duration, Instant};
 
-use glassline_server::config::{Config, DataAccess, Secret};
+use glassline_config::{Config, DataAccess, Secret};
 
 use crate::peer::SDP;
 use crate::running::Running;

@@ -5,9 +5,9 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use glassline_config::{DataAccess, Secret};
 use glassline_sctp::Reliability;
 use glassline_sctp::channel::{ChannelId, Event, Init, Message, SendError};
-use glassline_server::config::{DataAccess, Secret};
 
 use crate::peer::{Peer, SDP, SOON};
 use crate::running::Running;

@@ -8,7 +8,7 @@ use glassline_client::publish::session::{self, Figures, Watcher};
 use glassline_client::publish::uplink::Destination;
 use glassline_client::publish::{Algorithm, Rule, Trust, source};
 use glassline_client::viewers::{Endpoint, IceTransport, Join, Options, Pool, State};
-use glassline_server::config::AdvertisedAddress;
+use glassline_config::AdvertisedAddress;
 
 use crate::peer::SOON;
 use crate::running::{Running, STREAM};

@@ -4,7 +4,7 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 use glassline_access::auth::Name;
-use glassline_server::config::{Config, NamedToken, Role, Secret};
+use glassline_config::{Config, NamedToken, Role, Secret};
 use serde_json::{Value, json};
 
 use crate::reload::Folder;

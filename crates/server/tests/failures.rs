@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::time::{Duration, Instant};
 
 use glassline_client::viewers::{Endpoint, Join, Options, Pool, RtspTransport};
-use glassline_server::config::AdvertisedAddress;
+use glassline_config::AdvertisedAddress;
 use serde_json::{Value, json};
 
 use crate::peer::{Peer, SDP, SOON};

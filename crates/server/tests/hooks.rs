@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use aws_lc_rs::hmac;
 use glassline_access::auth::Pattern;
-use glassline_server::config::{EventKind, Hook, Secret, WebUrl};
+use glassline_config::{EventKind, Hook, Secret, WebUrl};
 use serde_json::Value;
 
 use crate::peer::{Peer, SOON};

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use glassline_config::{Config, HttpsAddress, Lan, PemFiles, Secret, Tls};
 use glassline_hub::StreamName;
-use glassline_server::config::{Config, HttpsAddress, Lan, PemFiles, Secret, Tls};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};

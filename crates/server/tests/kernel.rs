@@ -9,8 +9,8 @@ use std::net::{SocketAddr, UdpSocket};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use glassline_config::{Config, Pacing};
 use glassline_media::Kind;
-use glassline_server::config::{Config, Pacing};
 
 use crate::peer::{self, Peer};
 use crate::running::Running;

@@ -218,7 +218,7 @@ fn a_token_opens_streams_by_pattern_until_it_is_deleted() {
 #[test]
 fn the_configuration_wins_and_is_never_changed() {
     use glassline_access::auth::{Account, Name};
-    use glassline_server::config::Role;
+    use glassline_config::Role;
     let kept = Kept::new("names");
     let running = Running::with(1, |config| {
         config.admin.state_file = Some(kept.0.join("api.json"));

@@ -3,8 +3,8 @@
 use std::net::{Ipv4Addr, UdpSocket};
 use std::time::{Duration, Instant};
 
+use glassline_config::Multicast;
 use glassline_rtp::Packet;
-use glassline_server::config::Multicast;
 
 use crate::panics::{await_that, fail};
 use crate::rtsp::Hand;

@@ -8,8 +8,8 @@ use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
 use glassline_access::auth::{Account, Name, NamedToken, Pattern, Role};
+use glassline_config::{Config, Secret};
 use glassline_ingest::SourceSpec;
-use glassline_server::config::{Config, Secret};
 use serde_json::{Value, json};
 
 use crate::peer::SOON;

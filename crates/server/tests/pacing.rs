@@ -2,9 +2,9 @@
 
 use std::time::Instant;
 
+use glassline_config::Pacing;
 use glassline_congestion::Algorithm;
 use glassline_media::Kind;
-use glassline_server::config::Pacing;
 use serde_json::Value;
 
 use crate::peer::{Peer, SOON};

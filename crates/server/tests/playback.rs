@@ -5,8 +5,8 @@ use std::net::Ipv4Addr;
 use std::path::PathBuf;
 
 use glassline_access::auth::{Account, Name, Pattern};
+use glassline_config::{Config, RecordRule};
 use glassline_ingest::SourceSpec;
-use glassline_server::config::{Config, RecordRule};
 use serde_json::Value;
 
 use crate::cluster::eventually;

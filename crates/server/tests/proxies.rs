@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::net::Ipv4Addr;
 
-use glassline_server::config::{Config, HostName, Secret};
+use glassline_config::{Config, HostName, Secret};
 
 use crate::peer::{Peer, PeerOffer, socket};
 use crate::running::{Running, STREAM};

@@ -5,7 +5,7 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 
 use glassline_access::auth::Action;
-use glassline_server::config::{Secret, WebUrl, Webhook};
+use glassline_config::{Secret, WebUrl, Webhook};
 use serde_json::{Value, json};
 
 use crate::onvif::fake_camera::FakeCamera;

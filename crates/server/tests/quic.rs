@@ -5,13 +5,13 @@ use std::net::UdpSocket;
 use std::time::{Duration, Instant, SystemTime};
 
 use bytes::Bytes;
+use glassline_config::Secret;
 use glassline_congestion::Algorithm;
 use glassline_media::{Codec, Kind, MediaTime, Track, TrackIndex, annexb};
 use glassline_quic::moq::{
     Address, Announcement, ConnectError, Ended, Frame, Options, Role, Session, TrackConfig, connect,
 };
 use glassline_quic::{ClientEndpoint, CongestionControl, Trust};
-use glassline_server::config::Secret;
 use tokio::runtime::Runtime;
 
 use crate::peer::{Peer, SOON};

@@ -5,9 +5,9 @@ use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpStream};
 use std::time::{Duration, Instant};
 
+use glassline_config::DataAccess;
 use glassline_hub::StreamName;
 use glassline_media::{Codec, Track};
-use glassline_server::config::DataAccess;
 use glassline_webrtc::Kinds;
 use serde_json::{Value, json};
 

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use base64::Engine;
 use glassline_access::auth::{Account, Name, Pattern};
-use glassline_server::config::{Config, RtspTls};
+use glassline_config::{Config, RtspTls};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 

@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use glassline_config::Config;
 use glassline_media::Kind;
-use glassline_server::config::Config;
 use serde_json::{Value, json};
 
 use crate::peer::{Peer, SOON, live};

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use glassline_access::auth::{Account, Name, Pattern};
-use glassline_server::config::{Config, Origin, Secret};
+use glassline_config::{Config, Origin, Secret};
 
 use crate::peer::SDP;
 use crate::rooms::{join, others, you};

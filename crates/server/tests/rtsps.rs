@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use base64::Engine;
 use glassline_client::trust::Trust;
 use glassline_client::viewers::{Endpoint, Join, Options, Pool, RtspTransport, Viewer};
-use glassline_server::config::Srtp;
+use glassline_config::Srtp;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
@@ -28,9 +28,9 @@ pub(crate) fn data(name: &str) -> PathBuf {
         .join(name)
 }
 
-pub(crate) fn running(change: impl FnOnce(&mut glassline_server::config::Config)) -> Running {
+pub(crate) fn running(change: impl FnOnce(&mut glassline_config::Config)) -> Running {
     Running::with(2, |config| {
-        config.rtsp.tls = glassline_server::config::RtspTls {
+        config.rtsp.tls = glassline_config::RtspTls {
             address: "127.0.0.1:0".parse().ok(),
             certificate: Some(data("localhost.pem")),
             key: Some(data("localhost.key.pem")),
@@ -242,7 +242,7 @@ fn both_ways_of_a_tunnel_go_inside_tls() {
 #[test]
 fn a_token_is_taken_as_a_password_inside_tls() {
     let running = running(|config| {
-        let token = glassline_server::config::Secret::new("swordfish");
+        let token = glassline_config::Secret::new("swordfish");
         config.auth.read_token = Some(token.expect("a token"));
     });
     let source = Source::start(&running.stream(), Film::default());
@@ -341,7 +341,7 @@ fn who_speaks_no_tls_or_nothing_is_closed_and_counted() {
 
 #[test]
 fn a_certificate_that_is_not_there_is_named_at_start() {
-    let mut config = glassline_server::config::Config::default();
+    let mut config = glassline_config::Config::default();
     for address in [
         &mut config.http.address,
         &mut config.media.address,

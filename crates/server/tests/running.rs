@@ -6,9 +6,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use glassline_config::Config;
 use glassline_hub::{Hub, Stream, StreamName};
 use glassline_ingest::SourceSpec;
-use glassline_server::config::Config;
 use glassline_server::{LoadConfig, Reloading, Server};
 use tokio::net::TcpSocket;
 use tokio::runtime::Runtime;

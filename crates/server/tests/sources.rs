@@ -6,10 +6,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use glassline_config::Config;
 use glassline_ingest::SourceSpec;
 use glassline_media::Kind;
 use glassline_server::Server;
-use glassline_server::config::Config;
 use glassline_webrtc::Event;
 use serde_json::{Value, json};
 

@@ -4,13 +4,13 @@ use std::io::Write;
 use std::net::UdpSocket;
 use std::time::{Duration, Instant};
 
+use glassline_config::Srtp;
 use glassline_media::{NtpTime, Ssrc};
 use glassline_rtp::rtcp::{self, ReceiverReport};
 use glassline_rtp::{HEADER_BYTES, Header};
 use glassline_rtsp::interleaved::write_frame;
 use glassline_rtsp::mikey::{Cipher, Keys};
 use glassline_rtsp::sdp::Description;
-use glassline_server::config::Srtp;
 use glassline_webrtc::srtp::{Inbound, Outbound, Profile};
 
 use crate::rtsps::{Sealed, running};

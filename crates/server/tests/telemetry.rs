@@ -6,7 +6,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use glassline_server::config::{Config, Otlp, Secret};
+use glassline_config::{Config, Otlp, Secret};
 use serde_json::{Value, json};
 
 use crate::failures::give_up;

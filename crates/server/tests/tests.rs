@@ -18,6 +18,7 @@ mod admin;
 mod away;
 mod broken_connections;
 mod browsers;
+mod certificates;
 mod check;
 mod cluster;
 mod cluster_messages;

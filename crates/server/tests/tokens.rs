@@ -15,8 +15,8 @@ use aws_lc_rs::rand::SystemRandom;
 use aws_lc_rs::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use glassline_config::{Algorithm, Jwt, WebUrl};
 use glassline_quic::moq::Role;
-use glassline_server::config::{Algorithm, Jwt, WebUrl};
 use serde_json::{Value, json};
 
 use crate::peer::{Peer, PeerOffer, SDP, SOON, socket};

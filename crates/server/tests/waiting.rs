@@ -6,10 +6,10 @@ use std::net::{Ipv4Addr, TcpStream};
 use std::time::{Duration, Instant};
 
 use glassline_access::auth::Name;
+use glassline_config::{Config, NamedToken, Role, Secret};
 use glassline_hub::Prospect;
 use glassline_ingest::SourceSpec;
 use glassline_media::{Codec, MediaTime, Stamps, Track, TrackIndex, UnitBuilder};
-use glassline_server::config::{Config, NamedToken, Role, Secret};
 
 use crate::running::Running;
 

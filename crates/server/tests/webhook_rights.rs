@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use aws_lc_rs::hmac;
+use glassline_config::{Secret, WebUrl, Webhook};
 use glassline_quic::moq::Role;
-use glassline_server::config::{Secret, WebUrl, Webhook};
 use serde_json::Value;
 
 use crate::peer::{Peer, PeerOffer, SDP, SOON, socket};

@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use glassline_config::{DataAccess, Secret};
 use glassline_media::{Codec, Kind, Track};
-use glassline_server::config::{DataAccess, Secret};
 use glassline_webrtc::{Event, Kinds, SenderIndex};
 
 use crate::peer::{Peer, PeerOffer, SDP, SOON, socket};

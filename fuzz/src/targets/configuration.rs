@@ -1,7 +1,7 @@
 //! Configuration files: any text is refused with a place and a reason, or gives a configuration that
 //! is written and read again as the same, secrets apart.
 
-use glassline_server::config::Config;
+use glassline_config::Config;
 
 pub(crate) fn run(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use glassline_server::config::users_in;
+use glassline_config::users_in;
 
 pub(crate) fn run(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);

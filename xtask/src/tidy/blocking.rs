@@ -14,9 +14,10 @@ use super::table;
 const CALL: &str = concat!("spawn_", "blocking(");
 
 /// Crates that the rule is for: those that the server is made of above the cores.
-const CRATES: [&str; 9] = [
+const CRATES: [&str; 10] = [
     "access",
     "cluster-member",
+    "config",
     "events",
     "ingest",
     "messages",

@@ -5,7 +5,6 @@
 //! the request's address, or another of its interface ────────────┴► candidates of an answer
 //! ```
 
-mod advertised;
 mod learn;
 #[cfg(test)]
 mod tests;
@@ -14,11 +13,11 @@ use std::net::{IpAddr, Ipv4Addr, UdpSocket};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 
+use glassline_config::AdvertisedAddress;
 use glassline_net::InterfaceAddress;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-pub use advertised::{AdvertisedAddress, AdvertisedAddressError};
 pub(crate) use learn::{LearnError, learn};
 
 /// Interval at which names and STUN servers are asked again.

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
+use glassline_config::Hls as Settings;
 use glassline_hls::{AudioRendition, MultivariantPlaylist, RenditionReport, SegmentRate, Variant};
 use glassline_hub::Stream;
 use glassline_media::{Kind, LayerIndex, Track, TrackIndex, TrackLayer};
@@ -14,7 +15,6 @@ use super::aac::{self, AacMaker};
 use super::audience::Viewers;
 use super::rendition::{Rendition, playlist_name};
 use super::rungs::{Rung, WantedRungs, rungs};
-use crate::config::Hls as Settings;
 
 /// A stream with its renditions, as requests see it.
 #[derive(Debug)]

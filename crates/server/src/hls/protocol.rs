@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use glassline_config::{Config, Hls as Settings};
 use glassline_hub::{Hub, Stream, StreamName};
 use glassline_runtime::{Clock, Counter, FairPlaces, Part, SourcePrefix, Supervisor};
 use tokio::runtime::Handle;
@@ -14,7 +15,6 @@ use super::pass::PassKey;
 use super::past::Past;
 use super::writer::{Ended, Services, Writer};
 use crate::app::AppParts;
-use crate::config::{Config, Hls as Settings};
 
 /// Requests of one viewer that may wait at the same time: for the playlists of video and audio, and for
 /// the hinted part of each.

@@ -6,13 +6,13 @@ use std::time::Instant;
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use glassline_access::auth::Excluded;
+use glassline_config::Config;
 use glassline_hub::Wake as _;
 
 use super::audience::ViewerKey;
 use super::broadcast::Broadcast;
 use super::metrics;
 use super::protocol::{Hls, waits};
-use crate::config::Config;
 use crate::service::{Audience, Departing, NamedViewer, NotEnded, Service, ViewerFigures};
 use crate::settings::AllowedConnections;
 

@@ -4,13 +4,13 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
+use glassline_config::{Config, Secret};
 use glassline_ingest::SourceSpec;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::sync::OnceCell;
 
 use crate::Server;
-use crate::config::{Config, Secret};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 

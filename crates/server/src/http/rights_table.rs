@@ -8,11 +8,11 @@ use std::net::{Ipv4Addr, SocketAddr};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use glassline_access::auth::{Account, Name, NamedToken, Pattern, Role};
+use glassline_config::{Config, Secret};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpSocket;
 
 use crate::Server;
-use crate::config::{Config, Secret};
 use crate::server::viewer_routes;
 
 /// Credentials that clients show: nothing; a wrong password; the passwords of users who may read and publish

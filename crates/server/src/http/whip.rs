@@ -17,6 +17,7 @@ use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::Response;
 use axum::routing::{patch, post};
 use glassline_cluster_member::ClaimRefusal;
+use glassline_config::DataAccess;
 use glassline_events::failures::ClientRole;
 use glassline_hub::StreamName;
 use glassline_ingest::stream_names;
@@ -30,7 +31,6 @@ use super::stream_path::name_in_path;
 use super::viewer_routes::ViewerRoutes;
 use super::{api, auth, body, layer_orders, resource, whep};
 use crate::app::App;
-use crate::config::DataAccess;
 use crate::sessions::{ConnectionAddresses, Offer, PublishOfferError};
 
 /// The name that a webhook is told.

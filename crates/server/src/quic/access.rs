@@ -292,8 +292,8 @@ mod tests {
 
     use super::*;
 
-    use crate::config::{Auth, Secret};
     use glassline_access::auth::{Account, Listener, Name, Origin, Pattern};
+    use glassline_config::{Auth, Secret};
 
     const HERE: [u8; 4] = [127, 0, 0, 1];
     const AWAY: [u8; 4] = [192, 0, 2, 1];

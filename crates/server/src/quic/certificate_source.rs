@@ -5,11 +5,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
 use glassline_access::tls::CertificateStore;
+use glassline_config as config;
 use glassline_quic::{Fingerprint, Identity, IdentityError};
 use tokio::sync::watch;
 
 use super::pinned::PinnedCertificates;
-use crate::config;
 
 /// The certificate of a store, or one that the server makes and clients pin by its SHA-256.
 #[derive(Clone, Debug)]

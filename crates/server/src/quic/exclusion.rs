@@ -25,8 +25,9 @@ impl RightsRequest<'_> {
 mod tests {
     use std::time::Duration;
 
+    use glassline_config::Auth;
+
     use super::*;
-    use crate::config::Auth;
     use glassline_access::auth::{Excluded, Listener, Requester};
     use glassline_quic::moq::Role;
 

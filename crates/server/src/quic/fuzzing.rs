@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use glassline_access::auth::{Auth, Origin, Secret, Sites, Users};
+use glassline_config as config;
 use glassline_hub::{Hub, Limits, State};
 use glassline_quic::moq::fuzzing::{HostileClient, SentRequest};
 use glassline_runtime::{Clock, Supervisor};
@@ -20,7 +21,6 @@ use tokio::runtime;
 use tokio::sync::watch;
 
 use super::{CertificateSource, Quic, Services};
-use crate::config;
 
 const TOKEN: &str = "show";
 const SITE: &str = "https://site.example";

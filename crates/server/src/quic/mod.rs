@@ -37,6 +37,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use glassline_access::auth::{Sites, Users};
+use glassline_config as config;
 use glassline_congestion::Algorithm;
 use glassline_egress::moq;
 use glassline_events::failures::Failures;
@@ -50,7 +51,6 @@ use glassline_runtime::{
 use tokio::sync::{Mutex, watch};
 use tokio::task::{JoinHandle, JoinSet};
 
-use crate::config;
 use access::{Rights, rights};
 use account::{Accounts, Reads, SessionEntry};
 use collection::{Collection, replaced};

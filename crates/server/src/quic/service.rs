@@ -6,9 +6,9 @@ use std::time::Instant;
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use glassline_access::auth::Excluded;
+use glassline_config::Config;
 
 use super::{SessionView, Shared, metrics};
-use crate::config::Config;
 use crate::service::{
     Departing, Departure, NamedViewer, NotEnded, Service, ViewerFigures, excluded_at,
 };

@@ -22,12 +22,12 @@ use axum::routing::get;
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use futures_util::stream;
+use glassline_config::Config;
 use glassline_hub::{Stream, Subscription, ViewerToken};
 use glassline_media::{Codec, MediaUnit, TrackIndex};
 use glassline_runtime::{Counter, TaskWaker};
 
 use crate::app::App;
-use crate::config::Config;
 use crate::http::ViewerRoutes;
 use crate::http::extract::Path;
 use crate::http::problem::Problem;

@@ -1,11 +1,11 @@
 use std::time::Duration;
 
+use glassline_config::Config;
 use glassline_ingest::SourceSpec;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use crate::Server;
-use crate::config::Config;
 
 const PATIENCE: Duration = Duration::from_secs(20);
 

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use glassline_access::audit::{AuditLog, Change};
+use glassline_config::RemoteCopy;
 use glassline_events::{Event, EventKind, EventLog, Severity};
 use glassline_hub::StreamName;
 use glassline_object_storage::{self as storage, Bucket, Copier, CopyQueue, Pending, Reader};
@@ -16,7 +17,6 @@ use tokio::runtime::Handle;
 use tokio::sync::watch;
 
 use super::Recording;
-use crate::config::RemoteCopy;
 use crate::service::Services;
 
 /// Interval at which what waits is counted.

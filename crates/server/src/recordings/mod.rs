@@ -18,11 +18,11 @@ use std::time::{Duration, Instant};
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
+use glassline_config::Config;
 use glassline_hub::Hub;
 use glassline_recording::{Catalogue, Plan, RecorderParts, Recorders};
 use glassline_runtime::{Clock, Supervisor};
 
-use crate::config::Config;
 use crate::service::{Departing, NamedViewer, NotEnded, Service, ViewerFigures};
 use crate::settings::AllowedConnections;
 

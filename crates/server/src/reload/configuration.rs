@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
+use glassline_config::{Config, PemFiles, reason_for_restart};
 use glassline_hub::StreamName;
 use glassline_ingest::{Input, SourceSpec};
 use glassline_runtime::calendar;
@@ -13,7 +14,6 @@ use tokio::runtime::Handle;
 use super::parts::Parts;
 use super::watched::Files;
 use super::{Error, LoadConfig};
-use crate::config::{Config, PemFiles, reason_for_restart};
 use crate::settings::{Cause, Outcome, Reload};
 
 /// The configuration, and all files that it was read from.

@@ -18,12 +18,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use glassline_access::tls::{CertificateStore, FilesError};
+use glassline_config::{Config, PemFiles};
 use glassline_events::EventLog;
 use glassline_ingest::ChangeError;
 use glassline_runtime::{FaultPoint, Part, Supervisor, calendar};
 use tokio::sync::watch;
 
-use crate::config::{Config, PemFiles};
 use crate::settings::{Cause, Settings};
 pub(crate) use configuration::Configuration;
 pub(crate) use parts::{Parts, of_video, room_bounds, transcoded};

@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use glassline_access::auth::{Auth, PreparedAuth};
 use glassline_access::tls::{Certificate, CertificateStore};
+use glassline_config::{Config, Limits};
 use glassline_events::hooks::Hook;
 use glassline_hub::StreamName;
 use glassline_ingest::{ChangeError, Input};
@@ -22,7 +23,6 @@ use tokio::sync::watch;
 use super::{Error, LogFilter};
 use crate::addresses::Known;
 use crate::app::App;
-use crate::config::{Config, Limits};
 use crate::settings::{AllowedConnections, Settings};
 
 /// The parts that take a new configuration.

@@ -237,8 +237,8 @@ mod tests {
 
     use super::*;
 
-    use crate::config::{Algorithm, Auth, Jwt, Secret};
     use glassline_access::auth::{Excluded, Listener};
+    use glassline_config::{Algorithm, Auth, Jwt, Secret};
 
     const HERE: [u8; 4] = [127, 0, 0, 1];
     const AWAY: [u8; 4] = [192, 0, 2, 1];

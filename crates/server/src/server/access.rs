@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use glassline_access::auth::{Sites, Users};
+use glassline_config::Config;
 
 use super::StartError;
 use super::certificates::Certificates;
 use crate::app::TlsParts;
-use crate::config::Config;
 
 /// Users with their tokens and the webhook that is asked for rights, pages of other sites, and
 /// certificates.

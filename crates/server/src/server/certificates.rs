@@ -4,12 +4,12 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use glassline_access::tls::{AcmeSource, CertificateStore, Challenges, FilesError, LanSource};
+use glassline_config::{Config, PemFiles, Tls};
 use glassline_runtime::{Part, Supervisor, spawn_kept};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use super::StartError;
-use crate::config::{Config, PemFiles, Tls};
 
 /// The certificates of the listeners within TLS.
 #[derive(Debug, Default)]

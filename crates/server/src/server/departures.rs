@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use glassline_config::Rebalance;
+
 use crate::app::App;
-use crate::config::Rebalance;
 use crate::service::{Departing, Departure, Sent};
 
 /// A stream that sent nothing for this long is on its way to another server, or has stopped.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use glassline_cluster_member::{Draining, Member};
+use glassline_config::Config;
 use glassline_runtime::{Part, spawn_kept};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -12,7 +13,6 @@ use tokio::task::JoinHandle;
 use super::Server;
 use super::departures::{departing, send_group};
 use crate::app::App;
-use crate::config::Config;
 use crate::service::Sent;
 
 /// Time from the drain's begin until the first viewer is sent away: balancers and other servers learn

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use glassline_config::Config;
 use glassline_events::EventLog;
 use glassline_events::failures::Failures;
 use glassline_hub::Hub;
@@ -11,7 +12,6 @@ use glassline_runtime::{Clock, Part, Supervisor};
 use tokio::sync::watch;
 
 use super::StartError;
-use crate::config::Config;
 use crate::metrics::LOG;
 
 /// Clock, supervisor and hub, and where the parts note what happens to them.

@@ -6,6 +6,7 @@ use std::time::Duration;
 use glassline_cluster_member::{
     Directory, Identity, Member, MemberSettings, Provenances, Pulls, Reachable,
 };
+use glassline_config::{ClusterOrigin, Config, Notices, Rebalance};
 use glassline_ingest as ingest;
 use glassline_messages::MessageLinks;
 use glassline_quic::moq::NodeClock;
@@ -14,7 +15,6 @@ use tokio::task::JoinHandle;
 
 use super::StartError;
 use super::foundation::Foundation;
-use crate::config::{ClusterOrigin, Config, Notices, Rebalance};
 use crate::quic::{NodeServices, Quic};
 
 /// Creates what this server needs as one of a cluster, if it is one.

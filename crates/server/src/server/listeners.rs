@@ -7,10 +7,11 @@ use axum::Router;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
+use glassline_config::Config;
+
 use super::StartError;
 use super::certificates::Certificates;
 use crate::app::{App, HttpPorts};
-use crate::config::Config;
 use crate::http::{self, ViewerRoutes, server};
 use crate::rtsp;
 

@@ -29,6 +29,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use glassline_access::tls::{LanNames, LanSource, RootCertificate};
+use glassline_config::Config;
 use glassline_hub::Hub;
 use glassline_ingest::{self as ingest, SourceSpec};
 use glassline_quic::Fingerprint;
@@ -37,7 +38,6 @@ use glassline_transcoding::TranscodingThreads;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use crate::config::Config;
 use crate::quic::Quic;
 use crate::reload::Reloading;
 use crate::rtsp::Rtsp;

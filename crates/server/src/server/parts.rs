@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use glassline_access::auth::Users;
+use glassline_config::Config;
 use glassline_events::hooks::{self, Hook, Inbox};
 use glassline_hub::Hub;
 use glassline_ingest as ingest;
@@ -15,7 +16,6 @@ use tokio::task::JoinHandle;
 
 use super::StartError;
 use crate::app::App;
-use crate::config::Config;
 use crate::recordings;
 use crate::rtsp::{self, Listener, Rtsp};
 use crate::sessions::{SessionDefaults, Settings};

@@ -5,6 +5,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 
 use glassline_access::audit::AuditLog;
+use glassline_config::Config;
 use glassline_messages::MessageLinks;
 use glassline_rooms::Rooms;
 use glassline_transcoding::{Transcoders, TranscodingThreads};
@@ -17,7 +18,6 @@ use super::streams::Streams;
 use super::{StartError, in_cluster, parts};
 use crate::addresses::MediaAddresses;
 use crate::app::{App, AppParts, HttpEndpoints};
-use crate::config::Config;
 use crate::hls::{self, Hls};
 use crate::http::server::{ListenerCounters, Places};
 use crate::http::{self, ViewerRoutes};

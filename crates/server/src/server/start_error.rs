@@ -3,8 +3,8 @@ use std::net::SocketAddr;
 use glassline_access::auth::KeyRingError;
 use glassline_access::outbound::ClientError;
 use glassline_access::tls::{AcmeError, FilesError, LanError};
+use glassline_config::{ClusterError, Collisions, ProgramsError};
 
-use crate::config::{ClusterError, Collisions, ProgramsError};
 use crate::stored::StateFileError;
 use glassline_ingest as ingest;
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use glassline_cluster_member::Directory;
+use glassline_config::Config;
 use glassline_ingest::library::Library;
 use glassline_ingest::{self as ingest, SourceSpec};
 use glassline_messages::MessageLinks;
@@ -13,7 +14,6 @@ use super::balance::Spread;
 use super::drain::Leaving;
 use super::foundation::Foundation;
 use super::{in_cluster, parts};
-use crate::config::Config;
 use crate::quic::NodeServices;
 use crate::stored::{self, Stored};
 use crate::talk::Loudspeakers;

@@ -7,6 +7,9 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use glassline_access::auth::{self, TRIED_STREAM};
+use glassline_config::{
+    AdvertisedAddress, Cluster, Config, ConfiguredListener, PemFiles, Protocol, Tls,
+};
 use glassline_hub::Hub;
 use glassline_ingest::{self as ingest, SourceSpec};
 use glassline_latency::FrameCodes;
@@ -15,8 +18,7 @@ use url::Url;
 
 use super::StartError;
 use super::certificates::check_certificates;
-use crate::addresses::{AdvertisedAddress, learn};
-use crate::config::{Cluster, Config, ConfiguredListener, PemFiles, Protocol, Tls};
+use crate::addresses::learn;
 
 /// Time that a camera or an authority has to answer.
 const PATIENCE: Duration = Duration::from_secs(10);

@@ -6,13 +6,13 @@ use std::time::Instant;
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use glassline_access::auth::Excluded;
+use glassline_config::Config;
 use glassline_latency::{PathView, WatchedPath};
 use glassline_rooms::is_voice;
 
 use super::{
     Bounds, ChangeError, Command, EndReason, Negotiator, SessionDefaults, SessionRecord, metrics,
 };
-use crate::config::Config;
 use crate::service::{Departing, Departure, NamedViewer, NotEnded, Sent, Service, ViewerFigures};
 use crate::settings::AllowedConnections;
 

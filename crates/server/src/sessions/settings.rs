@@ -4,12 +4,12 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use glassline_config::{Config, DataAccess, Limits};
 use glassline_messages::DataPolicy;
 use glassline_runtime::{Clock, Current};
 use glassline_webrtc::{Certificate, ControlPlan};
 
 use super::admission::Bounds;
-use crate::config::{Config, DataAccess, Limits};
 
 /// Settings for the answers to offers.
 #[derive(Debug)]

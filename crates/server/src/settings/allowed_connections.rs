@@ -1,8 +1,7 @@
 //! Divides the connections that the process may have between its listeners.
 
+use glassline_config::Config;
 use glassline_runtime::DescriptorBudget;
-
-use crate::config::Config;
 
 /// Descriptors that are reserved for each thread that polls: its poll, its waker, its sockets.
 const DESCRIPTORS_OF_THREAD: usize = 8;

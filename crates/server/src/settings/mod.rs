@@ -14,9 +14,8 @@ pub(crate) use allowed_connections::AllowedConnections;
 pub(crate) use history::{History, Outcome, RecordedReload, Reload};
 pub(crate) use requests::{Cause, Requests};
 
+use glassline_config::Config;
 use glassline_runtime::Current;
-
-use crate::config::Config;
 
 /// The configuration in force.
 #[derive(Debug)]

@@ -26,13 +26,13 @@ use std::path::PathBuf;
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
 use glassline_access::auth::Users;
+use glassline_config::{ApiSources, SourceKeys};
 use glassline_hub::StreamName;
 use glassline_ingest::stream_names;
 use glassline_ingest::{ChangeError, Input, SourceSpec, Sources, SpecError};
 use glassline_runtime::{BlockingPool, Current, Panicked};
 use tokio::sync::Semaphore;
 
-use crate::config::{ApiSources, SourceKeys};
 use crate::talk::Loudspeakers;
 use permitted::{NotPermitted, Permitted};
 use state_file::StateFile;

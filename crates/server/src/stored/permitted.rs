@@ -3,9 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use glassline_config::ApiSources;
 use glassline_ingest::{AddressLimits, Input, Reach};
-
-use crate::config::ApiSources;
 
 /// Longest time that a camera's name has to be resolved before its source is taken as it is. Its
 /// addresses are checked whenever it is dialled.

@@ -10,11 +10,11 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use glassline_access::auth::Name;
+use glassline_config::SourceKeys;
 use glassline_runtime::private_file;
 use serde::{Deserialize, Serialize};
 
 use super::kept_logins::{KeptToken, KeptUser};
-use crate::config::SourceKeys;
 
 /// Version of the form that this server writes, and the only one that it reads.
 const VERSION: u32 = 1;

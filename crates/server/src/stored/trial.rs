@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use glassline_config::SourceKeys;
 use glassline_ingest::{TrialError, Tried};
 
 use super::{StoredError, StoredSources};
-use crate::config::SourceKeys;
 
 /// Most sources that are tried at the same time.
 pub(super) const TRIALS_MAX: usize = 4;

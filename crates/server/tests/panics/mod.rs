@@ -10,8 +10,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use glassline_config::DataAccess;
 use glassline_media::Kind;
-use glassline_server::config::DataAccess;
 use glassline_webrtc::Event;
 
 use crate::loss;

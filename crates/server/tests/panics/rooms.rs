@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
+use glassline_config::DataAccess;
 use glassline_media::Kind;
 use glassline_sctp::Reliability;
 use glassline_sctp::channel::Message;
-use glassline_server::config::DataAccess;
 
 use super::{await_that, fail, fail_at, has_closed};
 use crate::data::{got, open, send, until};

@@ -4,9 +4,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use glassline_access::auth::{Account, Name, Pattern};
+use glassline_config::Config;
 use glassline_hub::State;
 use glassline_ingest::SourceSpec;
-use glassline_server::config::Config;
 
 use super::{await_that, fail, fail_at};
 use crate::peer::Peer;

@@ -17,9 +17,10 @@ const CHANGELOG: &str = "CHANGELOG.md";
 const START: (&str, &str) = ("crates/server/src/server/mod.rs", "start_with");
 
 /// Crates above the cores: those of which the server is made.
-const SHELL: [&str; 12] = [
+const SHELL: [&str; 13] = [
     "access",
     "cluster-member",
+    "config",
     "egress",
     "events",
     "ingest",

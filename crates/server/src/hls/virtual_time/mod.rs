@@ -15,6 +15,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::FutureExt as _;
+use glassline_config::Hls as Settings;
 use glassline_demux::Options;
 use glassline_hls::Directives;
 use glassline_hls::judge::{
@@ -30,7 +31,6 @@ use glassline_runtime::Clock;
 use super::broadcast::Broadcast;
 use super::pass::PassKey;
 use super::writer::{Services, Writer};
-use crate::config::Hls as Settings;
 
 /// Time between two looks at what does not come with a unit, as the writer has them.
 const TICK: Duration = Duration::from_millis(250);

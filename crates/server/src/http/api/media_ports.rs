@@ -8,8 +8,9 @@ use axum::http::request::Parts;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use glassline_config::Config;
+
 use super::super::openapi::Argument;
-use crate::config::Config;
 use crate::sessions::ConnectionAddresses;
 
 /// Ports of other protocols that the client reaches, if the configuration names them: one that listens

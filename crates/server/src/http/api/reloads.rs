@@ -7,6 +7,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use glassline_access::auth::Role;
+use glassline_config::reason_for_restart;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
@@ -15,7 +16,6 @@ use super::super::openapi::{Operation, Routes};
 use super::super::paging::{Extent, Page};
 use super::super::problem::Problem;
 use crate::app::App;
-use crate::config::reason_for_restart;
 use crate::settings::{Cause, Outcome, RecordedReload};
 
 pub(super) fn routes() -> Routes {

@@ -4,6 +4,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::Method;
 use glassline_access::auth::Role;
+use glassline_config::SourceKeys;
 use glassline_ingest::{TrialError, Tried};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -14,7 +15,6 @@ use super::super::problem::Problem;
 use super::super::track_row::TrackRow;
 use super::sources::panicked;
 use crate::app::App;
-use crate::config::SourceKeys;
 use crate::stored::TrialRefusal;
 
 /// Returns the route of trials, for operators.

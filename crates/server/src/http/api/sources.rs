@@ -6,6 +6,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderName, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use glassline_access::auth::{Pattern, Role};
+use glassline_config::SourceKeys;
 use glassline_hub::StreamName;
 use glassline_ingest::stream_names;
 use glassline_ingest::{ChangeError, Input};
@@ -19,7 +20,6 @@ use super::super::paging::{Extent, Page};
 use super::super::problem::Problem;
 use super::StreamPath;
 use crate::app::App;
-use crate::config::SourceKeys;
 use crate::stored::{Expected, NamedSource, Put, StateFileError, StoredError};
 
 /// Returns the routes of sources, for operators.

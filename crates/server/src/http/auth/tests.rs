@@ -1,3 +1,5 @@
+use glassline_config::{Auth, Config, Secret};
+
 use super::*;
 use axum::http::{HeaderMap, HeaderValue, Uri};
 use glassline_rtsp::auth::{Authorization, User};
@@ -7,7 +9,6 @@ use std::net::SocketAddr;
 use glassline_access::auth::{Account, Credential, Listener, Name, Pattern, Requester};
 
 use super::super::problem::Refusal;
-use crate::config::{Auth, Config, Secret};
 use crate::sessions::ConnectionAddresses;
 
 fn connection(peer: &str) -> ConnectionAddresses {

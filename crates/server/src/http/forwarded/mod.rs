@@ -20,11 +20,12 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 
+use glassline_config::BasePath;
+
 use super::problem::Problem;
 use super::server::Scheme;
 use super::trust;
 use crate::app::App;
-use crate::config::BasePath;
 use crate::sessions::ConnectionAddresses;
 use headers::{Contradiction, Origin};
 

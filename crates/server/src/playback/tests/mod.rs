@@ -8,6 +8,7 @@ use std::time::{Instant, UNIX_EPOCH};
 
 use futures_util::StreamExt as _;
 use glassline_cmaf::{CutRule, FileWriter, Fragmenter, Output, SpanCut};
+use glassline_config::Config;
 use glassline_demux::{Format, Input, Options};
 use glassline_media::{
     DecodeLead, Kind, MediaTime, MediaUnit, Stamps, TrackIndex, UnitBuilder, WallClock,
@@ -18,7 +19,6 @@ use glassline_transcode::SizeLimit;
 
 use super::time_text::rfc3339;
 use super::*;
-use crate::config::Config;
 
 const CLIENT: SourcePrefix = SourcePrefix::V4(Ipv4Addr::LOCALHOST);
 

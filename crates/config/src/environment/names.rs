@@ -6,7 +6,7 @@ use glassline_access::auth::SecretFile;
 use schemars::JsonSchema as _;
 use serde_json::Value;
 
-use crate::config::Config;
+use crate::Config;
 
 /// Variables that flags of commands read, and that belong to no key of the configuration.
 pub const VARIABLES_OF_COMMANDS: [&str; 8] = [

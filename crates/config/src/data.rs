@@ -95,7 +95,7 @@ pub struct DataAccessError(String);
 
 impl Data {
     /// Returns the limits of one session's data channels; `None` if data channels are turned off.
-    pub(crate) fn bounds(&self) -> Option<Bounds> {
+    pub fn bounds(&self) -> Option<Bounds> {
         let message_bytes = self.message_kib << 10;
         (self.viewers != DataAccess::Off).then_some(Bounds {
             message_bytes,

@@ -7,7 +7,7 @@ use granit_parser::{Event, Parser, ScalarStyle, Span, Tag};
 
 use super::Files;
 use super::node::{Content, FilePosition, Node, Text};
-use crate::config::load::Error;
+use crate::load::Error;
 
 /// Most values of all files, those that aliases repeat included.
 const NODES_MAX: u32 = 500_000;

@@ -184,7 +184,7 @@ impl Recordings {
 
 impl Config {
     /// Returns what is recorded, and how.
-    pub(crate) fn recording_plan(&self) -> Plan {
+    pub fn recording_plan(&self) -> Plan {
         // In a cluster, the server that has the source is not known beforehand.
         let is_alone = self.cluster.is_none();
         let sources = self.sources.iter().filter(|_| is_alone);

@@ -150,20 +150,6 @@ mod tests {
             let error = acme(keys).expect_err(keys);
             assert!(error.contains(part), "{keys}: {error}");
         }
-        let faults = [
-            (
-                "challenge: tls-alpn-01",
-                "https: {address: off}\n",
-                "https.address is off",
-            ),
-            ("roots: no-such.pem", "", "no-such.pem"),
-        ];
-        for (keys, more, part) in faults {
-            let yaml = format!("{more}tls:\n  acme: {{{names}, {keys}}}\n");
-            let config = Config::from_yaml(&yaml, "test.yml").expect("each key is good");
-            let error = crate::check_certificates(&config).expect_err(keys);
-            assert!(error.to_string().contains(part), "{keys}: {error}");
-        }
         let both = "tls: {lan: {}, acme: {names: [media.example]}}";
         let error = Config::from_yaml(both, "test.yml").expect_err("two certificates");
         assert!(error.to_string().contains("two certificates"), "{error}");

@@ -7,10 +7,10 @@ use std::path::Path;
 use super::Files;
 use super::fault::Fault;
 use super::node::{Content, Node, Text};
-use crate::config::load::Error;
+use crate::load::Error;
 
 /// Largest file with one value, in bytes.
-pub(in crate::config) const BYTES_MAX: u64 = 64 << 10;
+pub(crate) const BYTES_MAX: u64 = 64 << 10;
 
 /// Key of the map that names a file.
 const KEY: &str = "file";

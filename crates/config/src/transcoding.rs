@@ -63,14 +63,14 @@ const VIDEO_STREAMS_MAX: usize = 8;
 impl Transcoding {
     /// Returns how many streams may have their video transcoded: as many as configured, or half as many
     /// as there are cores.
-    pub(crate) fn video_streams(&self) -> usize {
+    pub fn video_streams(&self) -> usize {
         let cores = || std::thread::available_parallelism().map_or(1, NonZero::get);
         let usual = || (cores() / 2).clamp(1, VIDEO_STREAMS_MAX);
         self.video_streams.unwrap_or_else(usual)
     }
 
     /// Returns the settings of the Opus encoder.
-    pub(crate) fn settings(&self) -> Settings {
+    pub fn settings(&self) -> Settings {
         Settings {
             bitrate: Bitrate::from_bps(u64::from(self.opus_kbps) * 1_000),
             ..Settings::default()

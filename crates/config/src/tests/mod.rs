@@ -1,3 +1,6 @@
+mod hooks;
+mod telemetry;
+
 use super::*;
 
 fn error(yaml: &str) -> String {
@@ -427,53 +430,6 @@ fn a_missing_file_is_named() {
         .expect_err("no such file")
         .to_string();
     assert!(shown.starts_with("/nowhere/g.yml: "), "{shown}");
-}
-
-#[test]
-fn a_certificate_is_looked_for_beside_the_file_and_its_faults_are_named() {
-    let folder = std::env::temp_dir().join(format!("glassline-tls-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).expect("a folder");
-    let file = folder.join("glassline.yml");
-    let fault = |keys: &str| {
-        let yaml = format!("rtsp: {{tls: {{address: '127.0.0.1:0'{keys}}}}}\n");
-        std::fs::write(&file, yaml).expect("a file");
-        let config = Config::load(&file).expect("the keys are right");
-        let fault = crate::check_certificates(&config).expect_err("nothing to show");
-        fault.to_string()
-    };
-    let shown = fault("");
-    assert!(shown.contains("rtsp.tls.address is 127.0.0.1:0"), "{shown}");
-    let shown = fault(", certificate: chain.pem");
-    assert!(shown.contains("rtsp.tls.key is missing"), "{shown}");
-    let both = ", certificate: chain.pem, key: key.pem";
-    let shown = fault(both);
-    let path = folder.join("chain.pem").display().to_string();
-    assert!(
-        shown.contains(&path) && shown.contains("may read"),
-        "{shown}"
-    );
-    std::fs::write(folder.join("chain.pem"), "no PEM").expect("a file");
-    let shown = fault(both);
-    assert!(
-        shown.contains(&path) && shown.contains("`CERTIFICATE`"),
-        "{shown}"
-    );
-    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data");
-    for name in ["chain.pem", "key.pem"] {
-        std::fs::copy(data.join("localhost.pem"), folder.join(name)).expect("copied");
-    }
-    let shown = fault(both);
-    assert!(
-        shown.contains("key.pem") && shown.contains("`PRIVATE KEY`"),
-        "{shown}"
-    );
-    std::fs::copy(data.join("other.key.pem"), folder.join("key.pem")).expect("copied");
-    let shown = fault(both);
-    assert!(shown.contains("cannot be used together"), "{shown}");
-    std::fs::copy(data.join("localhost.key.pem"), folder.join("key.pem")).expect("copied");
-    let config = Config::load(&file).expect("a good file");
-    crate::check_certificates(&config).expect("they fit");
-    std::fs::remove_dir_all(&folder).expect("removed");
 }
 
 #[test]

@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 use super::Files;
 use super::fault::Fault;
 use super::node::{Content, Node};
-use crate::config::load::{self, Error};
+use crate::load::{self, Error};
 
 /// Name of the key.
-pub(in crate::config) const KEY: &str = "include";
+pub(crate) const KEY: &str = "include";
 
 /// Most files of a configuration, and the deepest way from the first file to one.
 const FILES_MAX: usize = 200;

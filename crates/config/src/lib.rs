@@ -9,6 +9,7 @@
 //! Tokens and passwords are never printed: [`Debug`], [`Config::to_yaml`] and [`Config::to_json`]
 //! hide them.
 
+mod advertised_address;
 mod base_path;
 mod cluster;
 mod data;
@@ -51,9 +52,9 @@ use glassline_ingest::{Input, SourceSpec};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use crate::addresses::{AdvertisedAddress, AdvertisedAddressError};
 pub use glassline_access::auth::Auth;
 
+pub use advertised_address::{AdvertisedAddress, AdvertisedAddressError};
 pub use base_path::{BasePath, BasePathError};
 pub use cluster::{
     Cluster, ClusterError, ClusterOrigin, NodeUrl, NodeUrlError, Notices, Rebalance,
@@ -342,7 +343,7 @@ impl Config {
     }
 
     /// Replaces the rules for pages of browsers by those of this configuration.
-    pub(crate) fn apply_to(&self, sites: &Sites) {
+    pub fn apply_to(&self, sites: &Sites) {
         let public = self
             .cluster
             .as_ref()

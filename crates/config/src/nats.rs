@@ -278,7 +278,7 @@ mod tests {
     use glassline_cluster::{NodeId, Region};
 
     use super::*;
-    use crate::config::text::parse;
+    use crate::text::parse;
 
     const SEED: &str = "SUAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
 

@@ -15,7 +15,7 @@ const READING: &str = "listing and watching all streams but the voices of rooms"
 const METRICS: &str = "metrics";
 
 impl Config {
-    /// Returns what `listeners`, as [`Server::listeners`](crate::Server::listeners) returns them,
+    /// Returns what `listeners`, the name and address of each, as a running server returns them,
     /// let everybody do who reaches them by the network; `None` if that is nothing.
     pub fn exposure(&self, listeners: &[(&'static str, SocketAddr)]) -> Option<Exposure> {
         let on_network = |names: &[&str]| {
@@ -72,7 +72,7 @@ impl std::fmt::Display for Exposure {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Secret;
+    use crate::Secret;
 
     fn text(config: &Config, listeners: &[(&'static str, &str)]) -> Option<String> {
         let listeners = listeners.iter().map(|(name, address)| {

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{loopback, parts};
-use crate::addresses::AdvertisedAddress;
+use crate::AdvertisedAddress;
 
 /// WebRTC media over UDP, and over TCP for viewers and publishers that UDP does not reach.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

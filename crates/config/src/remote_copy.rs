@@ -57,7 +57,7 @@ impl RemoteCopy {
     ///
     /// # Errors
     /// Returns a sentence that says which key is wrong.
-    pub(crate) fn open(&self) -> Result<Bucket, String> {
+    pub fn open(&self) -> Result<Bucket, String> {
         let client = HttpClient::new(self.roots.as_deref()).map_err(|error| error.to_string())?;
         let settings = BucketSettings {
             endpoint: self.endpoint.as_str().to_owned(),

@@ -8,7 +8,7 @@ use super::document::{Document, include};
 use super::environment::{self, Overrides};
 use super::load::{self, Error};
 use super::users;
-use crate::config::{Config, Nats, Tls};
+use crate::{Config, Nats, Tls};
 
 impl Config {
     /// Reads the YAML file at `path`, overridden by the variables `GLASSLINE_…` of the environment.

@@ -2,7 +2,7 @@
 
 /// Where a value stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::config) struct FilePosition {
+pub(crate) struct FilePosition {
     /// Index of the file in the document.
     pub(super) file: usize,
     /// Line and column, counted from 1; 0 for a variable of the environment.
@@ -12,16 +12,16 @@ pub(in crate::config) struct FilePosition {
 
 /// A value, or a key.
 #[derive(Clone, Debug)]
-pub(in crate::config) struct Node {
+pub(crate) struct Node {
     /// Number within the document, by which a mistake names the value.
     pub(super) id: u32,
     pub(super) place: FilePosition,
-    pub(in crate::config) content: Content,
+    pub(crate) content: Content,
 }
 
 /// The kind of a value.
 #[derive(Clone, Debug)]
-pub(in crate::config) enum Content {
+pub(crate) enum Content {
     Text(Text),
     List(Vec<Node>),
     /// Keys with their values, in the order of the file.
@@ -30,7 +30,7 @@ pub(in crate::config) enum Content {
 
 /// A scalar as it is written.
 #[derive(Clone, Debug)]
-pub(in crate::config) struct Text {
+pub(crate) struct Text {
     pub(super) text: String,
     /// Whether the text has no quotes, so that it may also be a number, a switch or nothing.
     pub(super) is_plain: bool,
@@ -85,7 +85,7 @@ impl Node {
     }
 
     /// Removes the value of the key `name` and returns it.
-    pub(in crate::config) fn take(&mut self, name: &str) -> Option<Self> {
+    pub(crate) fn take(&mut self, name: &str) -> Option<Self> {
         let Content::Map(entries) = &mut self.content else {
             return None;
         };
@@ -96,7 +96,7 @@ impl Node {
     }
 
     /// Returns the keys below, which there are none of yet if the value is nothing or text.
-    pub(in crate::config) fn entries_mut(&mut self) -> &mut Vec<(Self, Self)> {
+    pub(crate) fn entries_mut(&mut self) -> &mut Vec<(Self, Self)> {
         if !matches!(self.content, Content::Map(_)) {
             self.content = Content::Map(Vec::new());
         }
@@ -107,7 +107,7 @@ impl Node {
     }
 
     /// Puts `value` in place of that of the key `name`, which is at the place of the value.
-    pub(in crate::config) fn set(&mut self, name: &str, value: Self) {
+    pub(crate) fn set(&mut self, name: &str, value: Self) {
         let entries = self.entries_mut();
         match entries
             .iter_mut()
@@ -122,7 +122,7 @@ impl Node {
     }
 
     /// Returns the value of the key `name`, which is `absent` if there is none.
-    pub(in crate::config) fn section(&mut self, name: &str, absent: Self) -> &mut Self {
+    pub(crate) fn section(&mut self, name: &str, absent: Self) -> &mut Self {
         let entries = self.entries_mut();
         let found = entries
             .iter()

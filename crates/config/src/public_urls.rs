@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     fn read(yaml: &str) -> Result<PublicUrls, String> {
-        crate::config::text::parse(yaml, "test.yml").map_err(|error| error.to_string())
+        crate::text::parse(yaml, "test.yml").map_err(|error| error.to_string())
     }
 
     #[test]

@@ -1,7 +1,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use crate::config::Config;
+use crate::Config;
 
 /// A folder of this test, removed with it.
 struct Folder(PathBuf);

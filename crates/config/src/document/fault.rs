@@ -6,7 +6,7 @@ use glassline_ingest::spelling::nearest;
 use serde::de::{self, Expected, Unexpected};
 
 use super::node::{FilePosition, Node};
-use crate::config::load::{plain, unknown_key};
+use crate::load::{plain, unknown_key};
 
 /// Something that is wrong with a value or a key.
 #[derive(Debug)]

@@ -70,7 +70,7 @@ impl IceServer {
 
     /// Returns the value of a `Link` header (RFC 9725 §4.6) for a client that asks at `unix`, the
     /// time since 1970-01-01 UTC.
-    pub(crate) fn link(&self, unix: Duration) -> String {
+    pub fn link(&self, unix: Duration) -> String {
         let mut link = format!("<{}>; rel=\"ice-server\"", self.url.0);
         let stated = self.username.as_ref().zip(self.credential.as_ref());
         let stated = stated.map(|(user, word)| (user.reveal().into(), word.reveal().into()));

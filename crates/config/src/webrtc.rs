@@ -36,7 +36,7 @@ pub struct WebRtc {
 
 impl WebRtc {
     /// Returns [`lag_ms`](Self::lag_ms) as a duration.
-    pub(crate) fn lag(&self) -> Option<Duration> {
+    pub fn lag(&self) -> Option<Duration> {
         self.lag_ms.map(Duration::from_millis)
     }
 }
@@ -60,7 +60,7 @@ const NONE: &str = "none";
 
 impl Pacing {
     /// Returns the congestion control of viewers; `None` if frames are sent as they come.
-    pub(crate) const fn control(self) -> Option<ControlPlan> {
+    pub const fn control(self) -> Option<ControlPlan> {
         let (algorithm, start) = match self {
             Self::Auto => (Algorithm::Glide, ControlStart::WhenCongested),
             Self::None => return None,

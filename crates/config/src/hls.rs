@@ -64,22 +64,22 @@ impl Default for Hls {
 
 impl Hls {
     /// Returns the wanted duration of a part.
-    pub(crate) const fn part(&self) -> Duration {
+    pub const fn part(&self) -> Duration {
         Duration::from_millis(self.part_ms)
     }
 
     /// Returns the time that players can go back.
-    pub(crate) const fn window(&self) -> Duration {
+    pub const fn window(&self) -> Duration {
         Duration::from_secs(self.window_s)
     }
 
     /// Returns the duration of the playlist of the last hours.
-    pub(crate) const fn dvr(&self) -> Duration {
+    pub const fn dvr(&self) -> Duration {
         Duration::from_secs(self.dvr_s)
     }
 
     /// Returns the time without a request after which a stream's segments are dropped.
-    pub(crate) const fn idle(&self) -> Duration {
+    pub const fn idle(&self) -> Duration {
         Duration::from_secs(self.idle_s)
     }
 }
