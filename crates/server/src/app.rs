@@ -17,14 +17,14 @@ use glassline_ingest::library::Library;
 use glassline_latency::{FrameCode, FrameCodes, LatencyRegistry};
 use glassline_rooms::Rooms;
 use glassline_runtime::{Clock, Supervisor};
+use glassline_service::Services;
+use glassline_service::settings::Settings;
 use glassline_transcoding::Transcoders;
 use glassline_transcoding::snapshots::Snapshots;
 
 use crate::http::server::{ListenerCounters, Places};
 use crate::onvif::Onvif;
-use crate::service::Services;
 use crate::sessions::Negotiator;
-use crate::settings::Settings;
 use crate::stored::Stored;
 
 /// One running server, as what answers requests has it.

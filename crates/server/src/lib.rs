@@ -28,7 +28,6 @@ mod hls;
 mod http;
 #[cfg(test)]
 mod login_cases;
-mod metrics;
 mod onvif;
 mod playback;
 pub mod quic;
@@ -38,16 +37,14 @@ mod recordings;
 mod reload;
 pub mod rtsp;
 mod server;
-mod service;
 pub mod sessions;
-mod settings;
 mod stored;
 mod sweep;
 mod talk;
 
 pub use glassline_hub::CHECK_PREFIX;
 pub use glassline_net::{raise_descriptor_limit, return_large_blocks};
-pub use metrics::{LOG, LogCounters};
+pub use glassline_service::metrics::{LOG, LogCounters};
 pub use reload::{LoadConfig, LogFilter, Reloading};
 pub use server::{
     Fault, Server, StartError, Tried, advertised_ips, check_certificates, try_advertised,

@@ -14,7 +14,7 @@ use super::table;
 const CALL: &str = concat!("spawn_", "blocking(");
 
 /// Crates that the rule is for: those that the server is made of above the cores.
-const CRATES: [&str; 10] = [
+const CRATES: [&str; 11] = [
     "access",
     "cluster-member",
     "config",
@@ -23,6 +23,7 @@ const CRATES: [&str; 10] = [
     "messages",
     "runtime",
     "server",
+    "service",
     "telemetry",
     "transcoding",
 ];

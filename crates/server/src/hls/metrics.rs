@@ -3,9 +3,9 @@
 use std::fmt::Write as _;
 
 use glassline_runtime::Counter;
+use glassline_service::metrics::head;
 
 use super::protocol::{Counters, Hls};
-use crate::metrics::head;
 
 /// A counter with its name and help.
 type Row = (&'static str, &'static str, fn(&Counters) -> &Counter);

@@ -8,13 +8,13 @@ use futures_util::future::BoxFuture;
 use glassline_access::auth::Excluded;
 use glassline_config::Config;
 use glassline_hub::Wake as _;
+use glassline_service::settings::AllowedConnections;
+use glassline_service::{Audience, Departing, NamedViewer, NotEnded, Service, ViewerFigures};
 
 use super::audience::ViewerKey;
 use super::broadcast::Broadcast;
 use super::metrics;
 use super::protocol::{Hls, waits};
-use crate::service::{Audience, Departing, NamedViewer, NotEnded, Service, ViewerFigures};
-use crate::settings::AllowedConnections;
 
 impl Service for Hls {
     fn name(&self) -> &'static str {

@@ -43,6 +43,8 @@ use glassline_recording::{Catalogue, CatalogueError, Mark, TimeRange};
 use glassline_runtime::{
     BlockingPool, ConnectionLimit, Counter, FairPlaces, SourcePrefix, Supervisor,
 };
+use glassline_service::metrics::head;
+use glassline_service::{Departing, NamedViewer, NotEnded, Service, ViewerFigures};
 use glassline_transcode::NoStill;
 
 use growing_files::{FileOpener, GrowingFiles};
@@ -50,9 +52,7 @@ use holdings::PlacedFile;
 use others::{OtherServer, Others};
 use pools::{Origin, Pools};
 
-use crate::metrics::head;
 use crate::recordings::Recording;
-use crate::service::{Departing, NamedViewer, NotEnded, Service, ViewerFigures};
 
 pub(crate) use clip::{Clip, ClipForm};
 pub(crate) use missing::Missing;

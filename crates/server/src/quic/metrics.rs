@@ -3,8 +3,9 @@
 use std::fmt::Write;
 use std::time::Instant;
 
+use glassline_service::metrics::head;
+
 use super::{Reason, SessionView, Shared};
-use crate::metrics::head;
 
 /// Reads one figure of a publisher for a metric.
 type Read = fn(&SessionView) -> Option<f64>;

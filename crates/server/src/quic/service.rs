@@ -7,12 +7,12 @@ use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use glassline_access::auth::Excluded;
 use glassline_config::Config;
-
-use super::{SessionView, Shared, metrics};
-use crate::service::{
+use glassline_service::settings::AllowedConnections;
+use glassline_service::{
     Departing, Departure, NamedViewer, NotEnded, Service, ViewerFigures, excluded_at,
 };
-use crate::settings::AllowedConnections;
+
+use super::{SessionView, Shared, metrics};
 
 /// MoQ as one of the server's protocols; without state if QUIC is turned off.
 #[derive(Debug)]

@@ -26,18 +26,18 @@ use glassline_config::Config;
 use glassline_hub::{Stream, Subscription, ViewerToken};
 use glassline_media::{Codec, MediaUnit, TrackIndex};
 use glassline_runtime::{Counter, TaskWaker};
+use glassline_service::metrics::head;
+use glassline_service::settings::AllowedConnections;
+use glassline_service::{
+    Audience, Departing, Departure, NamedViewer, NotEnded, Service, ViewerFigures,
+};
 
 use crate::app::App;
 use crate::http::ViewerRoutes;
 use crate::http::extract::Path;
 use crate::http::problem::Problem;
 use crate::http::rules::Right;
-use crate::metrics::head;
-use crate::service::{
-    Audience, Departing, Departure, NamedViewer, NotEnded, Service, ViewerFigures,
-};
 use crate::sessions::ConnectionAddresses;
-use crate::settings::AllowedConnections;
 
 /// Returns the routes of the protocol, each with its right.
 pub(crate) fn routes() -> ViewerRoutes {

@@ -13,11 +13,11 @@ use glassline_hub::StreamName;
 use glassline_object_storage::{self as storage, Bucket, Copier, CopyQueue, Pending, Reader};
 use glassline_recording::{Catalogue, Copies, CopiesWaiting, HeldFile, Plan, Retention};
 use glassline_runtime::{BlockingPool, calendar};
+use glassline_service::Services;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
 use super::Recording;
-use crate::service::Services;
 
 /// Interval at which what waits is counted.
 const LOOK: Duration = Duration::from_secs(5);

@@ -3,9 +3,9 @@
 use std::fmt::Write as _;
 
 use glassline_recording::{Recorders, RecordingState, RecordingStatus};
+use glassline_service::metrics::head;
 
 use super::CopyFigures;
-use crate::metrics::head;
 
 /// Appends the metrics of all recordings and their folders.
 pub(super) fn write(recorders: &Recorders, text: &mut String) {

@@ -22,9 +22,8 @@ use glassline_config::Config;
 use glassline_hub::Hub;
 use glassline_recording::{Catalogue, Plan, RecorderParts, Recorders};
 use glassline_runtime::{Clock, Supervisor};
-
-use crate::service::{Departing, NamedViewer, NotEnded, Service, ViewerFigures};
-use crate::settings::AllowedConnections;
+use glassline_service::settings::AllowedConnections;
+use glassline_service::{Departing, NamedViewer, NotEnded, Service, ViewerFigures};
 
 use copying::Copying;
 pub(crate) use copying::{CopyFigures, copy};

@@ -10,12 +10,12 @@ use glassline_hub::{Hub, StreamEvent};
 use glassline_latency::LatencyRegistry;
 use glassline_recording::{RecorderEvent, RecorderEventKind as Kind, Recorders};
 use glassline_runtime::{HubEvents, calendar};
+use glassline_service::Services;
 use tokio::sync::watch;
 use tokio::time::MissedTickBehavior;
 
 use super::Recording;
 use super::stage_history::StageHistory;
-use crate::service::Services;
 
 /// Interval at which recordings and folders are looked at.
 const INTERVAL: Duration = Duration::from_millis(500);

@@ -9,12 +9,12 @@ use glassline_config::{Config, PemFiles, reason_for_restart};
 use glassline_hub::StreamName;
 use glassline_ingest::{Input, SourceSpec};
 use glassline_runtime::calendar;
+use glassline_service::settings::{Cause, Outcome, Reload};
 use tokio::runtime::Handle;
 
 use super::parts::Parts;
 use super::watched::Files;
 use super::{Error, LoadConfig};
-use crate::settings::{Cause, Outcome, Reload};
 
 /// The configuration, and all files that it was read from.
 pub(crate) struct Configuration {

@@ -22,9 +22,9 @@ use glassline_config::{Config, PemFiles};
 use glassline_events::EventLog;
 use glassline_ingest::ChangeError;
 use glassline_runtime::{FaultPoint, Part, Supervisor, calendar};
+use glassline_service::settings::{Cause, Settings};
 use tokio::sync::watch;
 
-use crate::settings::{Cause, Settings};
 pub(crate) use configuration::Configuration;
 pub(crate) use parts::{Parts, of_video, room_bounds, transcoded};
 use watched::{Files, Watched};

@@ -17,13 +17,13 @@ use glassline_hub::StreamName;
 use glassline_ingest::{ChangeError, Input};
 use glassline_rooms as rooms;
 use glassline_runtime::ConnectionLimit;
+use glassline_service::settings::{AllowedConnections, Settings};
 use glassline_transcoding::{self as transcoding, TranscodingThreads};
 use tokio::sync::watch;
 
 use super::{Error, LogFilter};
 use crate::addresses::Known;
 use crate::app::App;
-use crate::settings::{AllowedConnections, Settings};
 
 /// The parts that take a new configuration.
 pub(crate) struct Parts {

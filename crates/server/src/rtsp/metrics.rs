@@ -2,8 +2,9 @@
 
 use std::fmt::Write;
 
+use glassline_service::metrics::{Family, head};
+
 use super::{Counters, Shared};
-use crate::metrics::{Family, head};
 
 /// The metrics of the RTSP threads.
 const FAMILIES: &[Family<Counters>] = &[

@@ -8,12 +8,12 @@ use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use glassline_access::auth::Excluded;
 use glassline_config::Config;
-
-use super::{ClientView, Handle, Shared, metrics};
-use crate::service::{
+use glassline_service::settings::AllowedConnections;
+use glassline_service::{
     Audience, Departing, Departure, NamedViewer, NotEnded, Service, ViewerFigures,
 };
-use crate::settings::AllowedConnections;
+
+use super::{ClientView, Handle, Shared, metrics};
 
 /// RTSP as one of the server's protocols; without state if it is turned off.
 #[derive(Debug)]

@@ -8,12 +8,12 @@ use std::time::Instant;
 use glassline_cluster_member::{Crowding, Member};
 use glassline_config::{Config, Rebalance};
 use glassline_runtime::{Part, spawn_kept};
+use glassline_service::{Departing, Sent};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use super::departures::{departing, may_move, send_group};
 use crate::app::App;
-use crate::service::{Departing, Sent};
 
 /// Fewest viewers of a stream that are worth a pull by another server, which costs as much as some
 /// twenty of them.

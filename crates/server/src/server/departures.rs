@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use glassline_config::Rebalance;
+use glassline_service::{Departing, Departure, Sent};
 
 use crate::app::App;
-use crate::service::{Departing, Departure, Sent};
 
 /// A stream that sent nothing for this long is on its way to another server, or has stopped.
 const FLOWS: Duration = Duration::from_secs(1);

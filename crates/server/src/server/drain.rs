@@ -7,13 +7,13 @@ use std::time::{Duration, Instant};
 use glassline_cluster_member::{Draining, Member};
 use glassline_config::Config;
 use glassline_runtime::{Part, spawn_kept};
+use glassline_service::Sent;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use super::Server;
 use super::departures::{departing, send_group};
 use crate::app::App;
-use crate::service::Sent;
 
 /// Time from the drain's begin until the first viewer is sent away: balancers and other servers learn
 /// of the drain, and sources arrive at their new servers. At most a fifth of the drain.

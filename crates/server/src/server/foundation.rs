@@ -9,10 +9,10 @@ use glassline_hub::Hub;
 use glassline_latency::FrameCodes;
 use glassline_latency::LatencyRegistry;
 use glassline_runtime::{Clock, Part, Supervisor};
+use glassline_service::metrics::LOG;
 use tokio::sync::watch;
 
 use super::StartError;
-use crate::metrics::LOG;
 
 /// Clock, supervisor and hub, and where the parts note what happens to them.
 #[derive(Debug)]

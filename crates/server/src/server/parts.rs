@@ -10,6 +10,7 @@ use glassline_hub::Hub;
 use glassline_ingest as ingest;
 use glassline_ingest::library::{self, Library};
 use glassline_runtime::{Clock, Current, Part, Supervisor, spawn_kept};
+use glassline_service::settings::AllowedConnections;
 use glassline_webrtc::Certificate;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -19,7 +20,6 @@ use crate::app::App;
 use crate::recordings;
 use crate::rtsp::{self, Listener, Rtsp};
 use crate::sessions::{SessionDefaults, Settings};
-use crate::settings::AllowedConnections;
 
 /// Runs the hooks, whose list may change.
 pub(super) fn run_hooks(

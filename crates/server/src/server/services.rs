@@ -8,6 +8,8 @@ use glassline_access::audit::AuditLog;
 use glassline_config::Config;
 use glassline_messages::MessageLinks;
 use glassline_rooms::Rooms;
+use glassline_service::settings::{AllowedConnections, Settings};
+use glassline_service::{self as service, Service};
 use glassline_transcoding::{Transcoders, TranscodingThreads};
 use tokio::task::JoinHandle;
 
@@ -27,9 +29,7 @@ use crate::quic::{self, MoqService, Quic};
 use crate::recordings::Recording;
 use crate::reload;
 use crate::rtsp::{self, Rtsp, RtspService};
-use crate::service::{self, Service};
 use crate::sessions::{Bounds, Negotiator, Registry, SessionDefaults, Shards, Shared};
-use crate::settings::{AllowedConnections, Settings};
 
 /// A protocol by which viewers get streams.
 struct Protocol {

@@ -9,12 +9,14 @@ use glassline_access::auth::Excluded;
 use glassline_config::Config;
 use glassline_latency::{PathView, WatchedPath};
 use glassline_rooms::is_voice;
+use glassline_service::settings::AllowedConnections;
+use glassline_service::{
+    Departing, Departure, NamedViewer, NotEnded, Sent, Service, ViewerFigures,
+};
 
 use super::{
     Bounds, ChangeError, Command, EndReason, Negotiator, SessionDefaults, SessionRecord, metrics,
 };
-use crate::service::{Departing, Departure, NamedViewer, NotEnded, Sent, Service, ViewerFigures};
-use crate::settings::AllowedConnections;
 
 impl Service for Negotiator {
     fn name(&self) -> &'static str {

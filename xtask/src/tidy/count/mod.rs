@@ -17,7 +17,7 @@ const CHANGELOG: &str = "CHANGELOG.md";
 const START: (&str, &str) = ("crates/server/src/server/mod.rs", "start_with");
 
 /// Crates above the cores: those of which the server is made.
-const SHELL: [&str; 13] = [
+const SHELL: [&str; 14] = [
     "access",
     "cluster-member",
     "config",
@@ -29,6 +29,7 @@ const SHELL: [&str; 13] = [
     "rooms",
     "runtime",
     "server",
+    "service",
     "telemetry",
     "transcoding",
 ];

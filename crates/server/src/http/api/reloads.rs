@@ -8,6 +8,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use glassline_access::auth::Role;
 use glassline_config::reason_for_restart;
+use glassline_service::settings::{Cause, Outcome, RecordedReload};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
@@ -16,7 +17,6 @@ use super::super::openapi::{Operation, Routes};
 use super::super::paging::{Extent, Page};
 use super::super::problem::Problem;
 use crate::app::App;
-use crate::settings::{Cause, Outcome, RecordedReload};
 
 pub(super) fn routes() -> Routes {
     Routes::default()

@@ -7,13 +7,14 @@ use axum::http::StatusCode;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+use glassline_service::{self as service, NotEnded, Service};
+
 use crate::app::App;
 use crate::http::api::StreamPath;
 use crate::http::api::exclusions::{ExclusionView, exclude_viewer};
 use crate::http::created::{Created, NoContent};
 use crate::http::extract::{Path, Query};
 use crate::http::problem::Problem;
-use crate::service::{self, NotEnded, Service};
 use crate::sessions::ChangeError;
 
 /// The viewer that a path names.

@@ -7,8 +7,9 @@ use std::time::Instant;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use glassline_service::{Services, ViewerFigures};
+
 use super::rounding::{milliseconds, significant, thousandths};
-use crate::service::{Services, ViewerFigures};
 
 /// Most viewers that are listed one by one: a person reads the first few, and each costs bytes every
 /// second.

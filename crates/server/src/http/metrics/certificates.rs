@@ -3,8 +3,9 @@
 use std::fmt::Write;
 use std::time::SystemTime;
 
+use glassline_service::metrics::head;
+
 use crate::app::App;
-use crate::metrics::head;
 
 /// Writes the state of the certificates of all listeners within TLS.
 pub(super) fn metrics(app: &App, text: &mut String) {

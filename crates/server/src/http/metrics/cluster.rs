@@ -3,9 +3,9 @@
 use std::fmt::Write;
 
 use glassline_messages::ServerCounters;
+use glassline_service::metrics::{head, label_value};
 
 use crate::app::App;
-use crate::metrics::{head, label_value};
 
 /// States of servers that have a row each.
 const STATES: [&str; 5] = ["serving", "draining", "dead", "stranger", "unheard"];

@@ -2,9 +2,10 @@
 
 use std::fmt::Write;
 
+use glassline_service::metrics::{Family, head};
+
 use crate::app::App;
 use crate::http::server::Counters;
-use crate::metrics::{Family, head};
 
 /// The metrics of the listeners.
 const FAMILIES: &[Family<Counters>] = &[

@@ -2,8 +2,9 @@
 
 use std::fmt::Write;
 
+use glassline_service::metrics::head;
+
 use crate::app::App;
-use crate::metrics::head;
 
 /// Appends how many connections failed, by protocol and stage.
 pub(super) fn failures(app: &App, text: &mut String) {

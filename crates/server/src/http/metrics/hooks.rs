@@ -1,8 +1,7 @@
 use std::fmt::Write as _;
 
 use glassline_events::hooks::{EventKind, HookCounters, Outcome};
-
-use crate::metrics::head;
+use glassline_service::metrics::head;
 
 /// Appends what became of the events that hooks are told.
 pub(super) fn metrics(counters: &HookCounters, text: &mut String) {

@@ -1,7 +1,7 @@
 //! `GET /metrics`: Prometheus text format 0.0.4.
 //!
-//! The components that count are asked for their counters, and [`crate::metrics`] writes them. The
-//! tables here name the counters of components that `crate::metrics` does not know.
+//! The components that count are asked for their counters, and [`glassline_service::metrics`] writes them. The
+//! tables here name the counters of components that `glassline_service::metrics` does not know.
 
 mod certificates;
 mod cluster;
@@ -19,10 +19,10 @@ use axum::extract::State;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use glassline_runtime::FaultPoint;
+use glassline_service::metrics;
+use glassline_service::{Audience, Services};
 
 use crate::app::App;
-use crate::metrics;
-use crate::service::{Audience, Services};
 
 pub(super) async fn prometheus(State(app): State<App>) -> Response {
     let text = text(&app).await;

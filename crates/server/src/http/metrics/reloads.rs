@@ -1,7 +1,8 @@
 use std::fmt::Write as _;
 
+use glassline_service::metrics::head;
+
 use crate::app::App;
-use crate::metrics::head;
 
 /// Appends what became of reading the configuration again.
 pub(super) fn metrics(app: &App, text: &mut String) {

@@ -2,10 +2,10 @@
 
 use std::fmt::Write as _;
 
+use glassline_service::metrics::head;
 use glassline_telemetry::Signal;
 
 use crate::app::App;
-use crate::metrics::head;
 
 /// Appends what became of traces and metrics, if they are sent.
 pub(super) fn metrics(app: &App, text: &mut String) {

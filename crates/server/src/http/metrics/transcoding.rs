@@ -3,8 +3,9 @@
 use std::fmt::Write;
 use std::time::Instant;
 
+use glassline_service::metrics::{head, label_value};
+
 use crate::app::App;
-use crate::metrics::{head, label_value};
 
 /// Writes the transcodings of the moment and the counts since the start.
 pub(super) fn metrics(app: &App, text: &mut String) {

@@ -1,8 +1,7 @@
 use std::fmt::Write as _;
 
 use glassline_access::auth::WebhookCounters;
-
-use crate::metrics::head;
+use glassline_service::metrics::head;
 
 /// Appends the questions to the webhook of rights.
 pub(super) fn metrics(counters: &WebhookCounters, is_held_back: bool, text: &mut String) {

@@ -7,7 +7,7 @@ use glassline_runtime::{Part, PartCounters, Supervisor};
 use super::{LOG, head, label_value};
 
 /// Appends the progress of every thread, and the panics and restarts of every part.
-pub(crate) fn supervision(supervisor: &Supervisor, text: &mut String) {
+pub fn supervision(supervisor: &Supervisor, text: &mut String) {
     head(
         text,
         "thread_last_progress_seconds",

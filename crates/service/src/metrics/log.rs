@@ -29,7 +29,7 @@ pub struct LogCounters {
 }
 
 /// Appends the number of lines that are not in the log.
-pub(crate) fn log(text: &mut String) {
+pub fn log(text: &mut String) {
     let name = "log_lines_lost_total";
     head(
         text,

@@ -10,7 +10,7 @@ use super::head;
 type Read<C> = fn(&C) -> &Counter;
 
 /// A metric that several threads or shards count, each for itself.
-pub(crate) struct Family<C: 'static> {
+pub struct Family<C: 'static> {
     /// Name of the metric without the common prefix.
     name: &'static str,
     help: &'static str,
@@ -24,12 +24,14 @@ enum Rows<C: 'static> {
 }
 
 impl<C> Family<C> {
-    pub(crate) const fn plain(name: &'static str, help: &'static str, read: Read<C>) -> Self {
+    /// Creates a counter with one row a thread, read by `read`.
+    pub const fn plain(name: &'static str, help: &'static str, read: Read<C>) -> Self {
         let rows = Rows::Plain(read);
         Self { name, help, rows }
     }
 
-    pub(crate) const fn by_reason(
+    /// Creates a counter with one row a thread and value of a label.
+    pub const fn by_reason(
         name: &'static str,
         help: &'static str,
         reasons: &'static [(&'static str, Read<C>)],
@@ -39,7 +41,7 @@ impl<C> Family<C> {
     }
 
     /// Appends the counts of each of `counting`, distinguished by the label `label`.
-    pub(crate) fn write(&self, label: &str, counting: &[(String, &C)], text: &mut String) {
+    pub fn write(&self, label: &str, counting: &[(String, &C)], text: &mut String) {
         let name = self.name;
         head(text, name, "counter", self.help);
         let mut row = |reason: &str, read: Read<C>| {

@@ -21,12 +21,12 @@ use glassline_access::auth::{KeyRing, Listener, LoginCounters};
 use glassline_hub::{State, Status, Stream};
 use glassline_rooms as rooms;
 
-pub(crate) use family::Family;
+pub use family::Family;
 use glassline_ingest::library;
 use glassline_latency::{LatencyRegistry, ViewerPath};
-pub(crate) use log::log;
+pub use log::log;
 pub use log::{LOG, LogCounters};
-pub(crate) use supervision::supervision;
+pub use supervision::supervision;
 
 /// Upper bounds of the stage histograms' buckets, in microseconds: stages of a healthy server take
 /// less than 10 ms, a viewer's jitter buffer less than 500 ms.
@@ -39,7 +39,7 @@ const BUCKETS_US: [u64; 14] = [
 type ReadStream = fn(&Stream) -> u64;
 
 /// Appends the `HELP` and `TYPE` lines of a metric.
-pub(crate) fn head(text: &mut String, name: &str, kind: &str, help: &str) {
+pub fn head(text: &mut String, name: &str, kind: &str, help: &str) {
     let _ = writeln!(
         text,
         "# HELP glassline_{name} {help}\n# TYPE glassline_{name} {kind}"
@@ -57,7 +57,7 @@ pub(crate) fn stream_label(name: &str) -> String {
 
 /// Appends state, bytes and stages of every stream. Voices of rooms are counted together, and in
 /// gauges only: a sum over participants that leave would fall, which no counter may.
-pub(crate) fn streams(
+pub fn streams(
     streams: &[Arc<Stream>],
     latencies: &LatencyRegistry,
     now: Instant,
@@ -187,7 +187,7 @@ fn stand_ins(streams: &[Arc<Stream>], text: &mut String) {
 }
 
 /// Appends the numbers of viewers whose media flows, by stream or file and by protocol.
-pub(crate) fn viewers(rows: &[(String, &str, usize)], text: &mut String) {
+pub fn viewers(rows: &[(String, &str, usize)], text: &mut String) {
     head(text, "viewers", "gauge", "Viewers whose media flows.");
     let mut by_label = BTreeMap::<(String, &str), usize>::new();
     for (name, protocol, viewers) in rows {
@@ -202,7 +202,7 @@ pub(crate) fn viewers(rows: &[(String, &str, usize)], text: &mut String) {
 }
 
 /// Appends the number of rooms of voice calls, and of the participants of all of them.
-pub(crate) fn rooms(of: &rooms::Rooms, text: &mut String) {
+pub fn rooms(of: &rooms::Rooms, text: &mut String) {
     let (rooms, participants) = of.counts();
     head(text, "rooms", "gauge", "Rooms of voice calls in use.");
     let _ = writeln!(text, "glassline_rooms {rooms}");
@@ -211,7 +211,7 @@ pub(crate) fn rooms(of: &rooms::Rooms, text: &mut String) {
 }
 
 /// Appends the numbers of viewers of each stream that are reached directly and through relays.
-pub(crate) fn paths(selected: &[ViewerPath], text: &mut String) {
+pub fn paths(selected: &[ViewerPath], text: &mut String) {
     let mut counts: BTreeMap<(String, bool), usize> = BTreeMap::new();
     for viewer in selected {
         let key = (stream_label(viewer.stream.as_str()), viewer.path.relayed);
@@ -233,7 +233,7 @@ pub(crate) fn paths(selected: &[ViewerPath], text: &mut String) {
 }
 
 /// Appends the metrics of the media folder.
-pub(crate) fn files(counts: library::Counts, text: &mut String) {
+pub fn files(counts: library::Counts, text: &mut String) {
     let library::Counts {
         media_files,
         opened,
@@ -273,7 +273,7 @@ pub(crate) fn files(counts: library::Counts, text: &mut String) {
 }
 
 /// Appends the counts of failed logins, by listener and reason.
-pub(crate) fn logins(failures: &LoginCounters, text: &mut String) {
+pub fn logins(failures: &LoginCounters, text: &mut String) {
     head(
         text,
         "login_failures_total",
@@ -299,7 +299,7 @@ pub(crate) fn logins(failures: &LoginCounters, text: &mut String) {
 }
 
 /// Appends how the keys of an identity provider are read.
-pub(crate) fn token_keys(keys: &KeyRing, now: Instant, text: &mut String) {
+pub fn token_keys(keys: &KeyRing, now: Instant, text: &mut String) {
     let (count, age) = keys.age(now);
     head(
         text,
@@ -335,7 +335,7 @@ pub(crate) fn token_keys(keys: &KeyRing, now: Instant, text: &mut String) {
 }
 
 /// Appends the number of sessions, how many of them are half-open, and how many were evicted.
-pub(crate) fn sessions(sessions: usize, half_open: usize, evicted: u64, text: &mut String) {
+pub fn sessions(sessions: usize, half_open: usize, evicted: u64, text: &mut String) {
     head(
         text,
         "sessions",
@@ -360,7 +360,7 @@ pub(crate) fn sessions(sessions: usize, half_open: usize, evicted: u64, text: &m
 }
 
 /// Appends the process's use of memory, processor time and descriptors.
-pub(crate) fn process(text: &mut String) {
+pub fn process(text: &mut String) {
     head(
         text,
         "cpu_seconds_total",
@@ -383,7 +383,7 @@ pub(crate) fn process(text: &mut String) {
 }
 
 /// Escapes a text for use as the value of a label.
-pub(crate) fn label_value(text: &str) -> String {
+pub fn label_value(text: &str) -> String {
     let escaped = text.replace('\\', "\\\\").replace('"', "\\\"");
     escaped.replace('\n', "\\n")
 }

@@ -7,6 +7,15 @@
 //!
 //! Whatever asks goes through the list; nothing else knows which protocols there are.
 
+// This crate is outside the sans-IO cores: what happens to a viewer has its instant.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "the shell reads the clock for the cores"
+)]
+
+pub mod metrics;
+pub mod settings;
+
 use std::any::Any;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -21,7 +30,7 @@ use glassline_config::Config;
 use crate::settings::AllowedConnections;
 
 /// A protocol by which viewers get streams.
-pub(crate) trait Service: Any + fmt::Debug + Send + Sync {
+pub trait Service: Any + fmt::Debug + Send + Sync {
     /// Returns the name for the API, the dashboard and labels of metrics.
     fn name(&self) -> &'static str;
 
@@ -79,31 +88,33 @@ pub(crate) trait Service: Any + fmt::Debug + Send + Sync {
 }
 
 /// Returns what keeps the client at a socket's address away; `None` if the text is no such address.
-pub(crate) fn excluded_at(address: &str) -> Option<Excluded> {
+pub fn excluded_at(address: &str) -> Option<Excluded> {
     let address = address.parse::<SocketAddr>().ok();
     address.map(|it| Excluded::Address(it.ip()))
 }
 
 /// All protocols of a server.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Services(Arc<[Arc<dyn Service>]>);
+pub struct Services(Arc<[Arc<dyn Service>]>);
 
 impl Services {
-    pub(crate) fn new(services: Vec<Arc<dyn Service>>) -> Self {
+    /// Creates the list of all protocols, in the order in which they are shown.
+    pub fn new(services: Vec<Arc<dyn Service>>) -> Self {
         Self(services.into())
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<dyn Service>> {
+    /// Returns all protocols in the order of the list.
+    pub fn iter(&self) -> impl Iterator<Item = &Arc<dyn Service>> {
         self.0.iter()
     }
 
     /// Returns the protocol called `name`.
-    pub(crate) fn named(&self, name: &str) -> Option<&Arc<dyn Service>> {
+    pub fn named(&self, name: &str) -> Option<&Arc<dyn Service>> {
         self.iter().find(|it| it.name() == name)
     }
 
     /// Returns the protocol of type `S`, for its own handlers.
-    pub(crate) fn get<S: Service>(&self) -> Option<&S> {
+    pub fn get<S: Service>(&self) -> Option<&S> {
         self.iter().find_map(|it| {
             let it: &dyn Any = &**it;
             it.downcast_ref()
@@ -112,54 +123,56 @@ impl Services {
 }
 
 /// Numbers of viewers by the stream or file that they watch.
-pub(crate) type Audience = BTreeMap<String, ViewerCount>;
+pub type Audience = BTreeMap<String, ViewerCount>;
 
 /// Number of viewers of a stream or file.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct ViewerCount {
+pub struct ViewerCount {
     /// Viewers of the stream that all share, and whom the hub counts.
-    pub(crate) shared: usize,
+    pub shared: usize,
     /// Viewers with a private reading of a file.
-    pub(crate) private: usize,
+    pub private: usize,
 }
 
 /// A viewer with the figures that tell how well the stream reaches it.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct ViewerFigures {
+pub struct ViewerFigures {
     /// Name of the stream; empty for a session that may read any number of streams.
-    pub(crate) stream: String,
+    pub stream: String,
     /// The name that lists have for the viewer, by which an operator ends its session.
-    pub(crate) viewer: String,
-    pub(crate) address: String,
+    pub viewer: String,
+    /// Address of the viewer, with the port where that is known.
+    pub address: String,
     /// `udp`, `tcp`, `tls`, `http`, `multicast` or `quic`.
-    pub(crate) transport: &'static str,
+    pub transport: &'static str,
     /// Whether a TURN server relays the media.
-    pub(crate) relayed: bool,
-    pub(crate) rtt_ms: Option<f64>,
+    pub relayed: bool,
+    /// Round-trip time between server and viewer in ms.
+    pub rtt_ms: Option<f64>,
     /// Part of the packets that were lost, of 1.
-    pub(crate) loss: Option<f64>,
+    pub loss: Option<f64>,
     /// Delay of the viewer behind the stream that its path causes, in ms.
-    pub(crate) queue_ms: Option<f64>,
+    pub queue_ms: Option<f64>,
     /// Bytes of media that wait to be sent or acknowledged.
-    pub(crate) queue_bytes: Option<u64>,
+    pub queue_bytes: Option<u64>,
     /// Number of times that the viewer skipped because it was late.
-    pub(crate) skips: u64,
+    pub skips: u64,
     /// The reason why the viewer gets less than the best layer, with the remedy.
-    pub(crate) limited: Option<String>,
+    pub limited: Option<String>,
 }
 
 /// The viewer or publisher whose session an operator ends.
 #[derive(Clone, Debug)]
-pub(crate) struct NamedViewer {
+pub struct NamedViewer {
     /// The name that lists have for the client.
-    pub(crate) name: String,
+    pub name: String,
     /// The stream that it watches or publishes, if the operator said so.
-    pub(crate) stream: Option<String>,
+    pub stream: Option<String>,
 }
 
 /// Reason why an operator could not end a viewer's session.
 #[derive(Clone, Debug)]
-pub(crate) enum NotEnded {
+pub enum NotEnded {
     /// The viewer is not named as its protocol names viewers; the text says how.
     Misnamed(&'static str),
     /// Nobody is called that.
@@ -172,7 +185,7 @@ pub(crate) enum NotEnded {
 
 /// Reason why a viewer is sent to another server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Sent {
+pub enum Sent {
     /// The server drains, and every viewer leaves.
     Draining,
     /// Another server has fewer viewers.
@@ -181,7 +194,8 @@ pub(crate) enum Sent {
 
 /// State of a viewer who was to be sent away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Departure {
+pub enum Departure {
+    /// The viewer was told to go to another server.
     Sent,
     /// The thread that serves the viewer takes no command now.
     Later,
@@ -193,14 +207,15 @@ pub(crate) enum Departure {
 type SendAway = Box<dyn Fn(Sent) -> BoxFuture<'static, Departure> + Send + Sync>;
 
 /// A viewer who can be served by another server.
-pub(crate) struct Departing {
+pub struct Departing {
     /// The stream that is watched; `None` if that is not known.
-    pub(crate) stream: Option<String>,
+    pub stream: Option<String>,
     /// Time at which the viewer came; `None` if it is not led to another server while this one stays.
-    pub(crate) came: Option<Instant>,
+    pub came: Option<Instant>,
     /// Whether the viewer is a page of this server, which finds the way by itself.
-    pub(crate) is_page: bool,
-    pub(crate) send_away: SendAway,
+    pub is_page: bool,
+    /// Sends the viewer to another server.
+    pub send_away: SendAway,
 }
 
 impl fmt::Debug for Departing {

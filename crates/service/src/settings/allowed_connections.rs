@@ -21,19 +21,22 @@ const OPERATORS_PART: usize = 16;
 /// Connections that the listeners may have open at the same time, so that descriptors remain for
 /// the rest of the server.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct AllowedConnections {
+pub struct AllowedConnections {
     budget: DescriptorBudget,
-    pub(crate) http: usize,
-    pub(crate) rtsp: usize,
-    pub(crate) media: usize,
+    /// Connections of viewers by HTTP and HTTPS.
+    pub http: usize,
+    /// Connections of RTSP clients, within TLS or not.
+    pub rtsp: usize,
+    /// Connections of media over TCP.
+    pub media: usize,
     /// Connections of operators, so that the server can be looked into while it is full.
-    pub(crate) operators: usize,
+    pub operators: usize,
 }
 
 impl AllowedConnections {
     /// Returns what is configured, or less if the process may not open enough files. Must be called
     /// when most other descriptors are open.
-    pub(crate) fn of(config: &Config, threads: usize) -> Self {
+    pub fn of(config: &Config, threads: usize) -> Self {
         let threads = config.shards.unwrap_or(threads);
         let files = config.rtsp.media_folder.as_ref();
         let files = files.map_or(0, |_| config.rtsp.media_clients.min(MEDIA_FILES));
@@ -46,13 +49,13 @@ impl AllowedConnections {
     }
 
     /// Returns what `config` allows within the descriptors that were free at the start.
-    pub(crate) fn again(self, config: &Config) -> Self {
+    pub fn again(self, config: &Config) -> Self {
         Self::within(self.budget, self.operators, config)
     }
 
     /// Returns the most connections of operators from one address: all but a quarter, so that another
     /// address always finds a place.
-    pub(crate) const fn operators_per_address(self) -> usize {
+    pub const fn operators_per_address(self) -> usize {
         self.operators - self.operators / 4
     }
 

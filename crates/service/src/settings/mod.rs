@@ -10,24 +10,27 @@ mod allowed_connections;
 mod history;
 mod requests;
 
-pub(crate) use allowed_connections::AllowedConnections;
-pub(crate) use history::{History, Outcome, RecordedReload, Reload};
-pub(crate) use requests::{Cause, Requests};
+pub use allowed_connections::AllowedConnections;
+pub use history::{History, Outcome, RecordedReload, Reload};
+pub use requests::{Cause, Requests};
 
 use glassline_config::Config;
 use glassline_runtime::Current;
 
 /// The configuration in force.
 #[derive(Debug)]
-pub(crate) struct Settings {
+pub struct Settings {
     /// Keys that a reload cannot change have the values of the start.
-    pub(crate) config: Current<Config>,
-    pub(crate) requests: Requests,
-    pub(crate) history: History,
+    pub config: Current<Config>,
+    /// Requests to read the configuration again.
+    pub requests: Requests,
+    /// The latest reloads and their outcomes.
+    pub history: History,
 }
 
 impl Settings {
-    pub(crate) fn new(config: Config) -> Self {
+    /// Puts the configuration of the start in force.
+    pub fn new(config: Config) -> Self {
         Self {
             config: Current::new(config),
             requests: Requests::default(),

@@ -16,20 +16,22 @@ const KEYS_MAX: usize = 200;
 
 /// One reading of the configuration.
 #[derive(Clone, Debug)]
-pub(crate) struct Reload {
-    pub(crate) cause: Cause,
-    pub(crate) outcome: Outcome,
+pub struct Reload {
+    /// The reason why the configuration was read.
+    pub cause: Cause,
+    /// Result of the reading, with its reason if it was refused.
+    pub outcome: Outcome,
     /// Keys whose new values are in force now.
-    pub(crate) changed: Vec<String>,
+    pub changed: Vec<String>,
     /// Keys whose values in the file are heeded after a restart only.
-    pub(crate) needs_restart: Vec<String>,
+    pub needs_restart: Vec<String>,
     /// Time from reading the file to the end of the change.
-    pub(crate) took: Duration,
+    pub took: Duration,
 }
 
 /// The outcome of a reload.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Outcome {
+pub enum Outcome {
     /// Something has changed.
     Applied,
     /// The content is that before.
@@ -40,25 +42,30 @@ pub(crate) enum Outcome {
 
 /// A reload with its place in the list.
 #[derive(Clone, Debug)]
-pub(crate) struct RecordedReload {
+pub struct RecordedReload {
     /// Number of the reload since the server started, from 1.
-    pub(crate) number: u64,
-    pub(crate) at: SystemTime,
-    pub(crate) reload: Reload,
+    pub number: u64,
+    /// Time at which the reload was done.
+    pub at: SystemTime,
+    /// The reload with its outcome.
+    pub reload: Reload,
 }
 
 /// The newest reloads, and the counts of all.
 #[derive(Debug, Default)]
-pub(crate) struct History {
+pub struct History {
     kept: Mutex<VecDeque<RecordedReload>>,
-    pub(crate) applied: Counter,
-    pub(crate) unchanged: Counter,
-    pub(crate) refused: Counter,
+    /// Reloads that have changed something.
+    pub applied: Counter,
+    /// Reloads of a content that was in force.
+    pub unchanged: Counter,
+    /// Reloads whose content was refused.
+    pub refused: Counter,
 }
 
 impl History {
     /// Notes a reload that ended at the time `at`.
-    pub(crate) fn note(&self, mut reload: Reload, at: SystemTime) {
+    pub fn note(&self, mut reload: Reload, at: SystemTime) {
         reload.changed.truncate(KEYS_MAX);
         reload.needs_restart.truncate(KEYS_MAX);
         match reload.outcome {
@@ -76,12 +83,12 @@ impl History {
     }
 
     /// Returns the reloads that are kept, the newest first.
-    pub(crate) fn newest(&self) -> Vec<RecordedReload> {
+    pub fn newest(&self) -> Vec<RecordedReload> {
         self.lock().iter().rev().cloned().collect()
     }
 
     /// Returns the newest reload; `None` before the first.
-    pub(crate) fn latest(&self) -> Option<RecordedReload> {
+    pub fn latest(&self) -> Option<RecordedReload> {
         self.lock().back().cloned()
     }
 
