@@ -29,11 +29,9 @@ mod http;
 #[cfg(test)]
 mod login_cases;
 mod onvif;
-mod playback;
 pub mod quic;
 #[cfg(test)]
 mod raw_h264;
-mod recordings;
 mod reload;
 pub mod rtsp;
 mod server;

@@ -14,13 +14,14 @@ use super::table;
 const CALL: &str = concat!("spawn_", "blocking(");
 
 /// Crates that the rule is for: those that the server is made of above the cores.
-const CRATES: [&str; 11] = [
+const CRATES: [&str; 12] = [
     "access",
     "cluster-member",
     "config",
     "events",
     "ingest",
     "messages",
+    "playback",
     "runtime",
     "server",
     "service",

@@ -17,6 +17,8 @@ use axum::extract::{ConnectInfo, State};
 use axum::http::StatusCode;
 use glassline_hub::{Stream, StreamName};
 use glassline_ingest::library::{Failure, Play, SourceError};
+use glassline_playback::time_text::{rfc3339, time};
+use glassline_playback::{Past, PastReading, Playback, Subject, instant_of};
 use glassline_runtime::{await_tracks, calendar, may_come};
 use serde::{Deserialize, Serialize};
 
@@ -24,8 +26,6 @@ use super::extract::Path;
 use super::problem::Problem;
 use super::{body, resource};
 use crate::app::App;
-use crate::playback::time_text::{rfc3339, time};
-use crate::playback::{Past, PastReading, Playback, Subject, instant_of};
 use crate::sessions::{AnsweredOffer, ConnectionAddresses, Offer, PastSession, SessionRecord};
 
 /// Longest distance from the present that counts as live: files have no frames of it yet.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use glassline_hub::{Demand, StreamName};
 use glassline_ingest::NameClaim;
 use glassline_ingest::library::MediaFile;
+use glassline_playback::PastFrom;
 use glassline_rtsp::sdp::Description;
 use glassline_rtsp::server::{Answer, RequestId};
 use glassline_runtime::{Key, SourcePrefix};
@@ -14,7 +15,6 @@ use tokio::sync::oneshot;
 use super::pending_request::PendingRequest;
 use super::tunnels::Handover;
 use super::view::ClientView;
-use crate::playback::PastFrom;
 
 /// A command to an RTSP thread.
 #[derive(Debug)]

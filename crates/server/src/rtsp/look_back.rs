@@ -2,11 +2,11 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use glassline_playback::time_text::time;
 use glassline_rtsp::server::Answer;
 
 use super::past_playback::refused;
 use super::pending_request::PendingRequest;
-use crate::playback::time_text::time;
 
 /// A request for the recordings of the stream `path` from an instant on.
 #[derive(Debug)]

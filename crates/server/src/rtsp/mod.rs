@@ -74,6 +74,7 @@ use glassline_hub::Hub;
 use glassline_ingest::LayerStreams;
 use glassline_ingest::library::Library;
 use glassline_latency::LatencyRegistry;
+use glassline_playback::Playback;
 use glassline_rtsp::server::SrtpPolicy;
 use glassline_runtime::{Clock, CommandSender, ConnectionLimit, Current, Part, Supervisor, Waker};
 use mio::Poll;
@@ -86,7 +87,6 @@ pub(crate) use service::RtspService;
 pub use shared::{Handle, Shared};
 pub use view::ClientView;
 
-use crate::playback::Playback;
 use event_source::EventSource;
 use listener::ThreadListeners;
 use shared::{LAG_KEPT, Multicast};

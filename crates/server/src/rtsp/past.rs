@@ -6,6 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use glassline_egress::rtsp::TransportKind;
 use glassline_hub::StreamName;
+use glassline_playback::{NoFootage, Past, PastFrom};
 use glassline_rtsp::range::Range;
 use glassline_rtsp::server::{Answer, Refusal, RequestId};
 
@@ -19,7 +20,6 @@ use super::pending_request::{PendingRequest, TrackRequest};
 use super::recorded::Recorded;
 use super::setup::{self, Described};
 use super::shared::Shared;
-use crate::playback::{NoFootage, Past, PastFrom};
 
 /// Answer to a server without recordings.
 const NONE_KEPT: &str =

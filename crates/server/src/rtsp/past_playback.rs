@@ -8,6 +8,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use glassline_hub::{Stream, StreamName};
 use glassline_ingest::library::Play;
+use glassline_playback::{PastReading, instant_of};
 use glassline_rtsp::range::{Npt, Range};
 use glassline_rtsp::replay::Frames;
 use glassline_rtsp::server::{Answer, Refusal};
@@ -15,7 +16,6 @@ use glassline_runtime::{ConnectionPermit, calendar};
 
 use super::file_playback::PlayRequest;
 use super::own_reading::OwnReading;
-use crate::playback::{PastReading, instant_of};
 
 /// Speed for a client that wants no pace: the fastest one.
 const UNPACED: f64 = 8.0;

@@ -11,6 +11,7 @@ use glassline_events::failures::Failures;
 use glassline_hub::Hub;
 use glassline_ingest::LayerStreams;
 use glassline_ingest::library::Library;
+use glassline_playback::Playback;
 use glassline_runtime::CommandSender;
 use glassline_runtime::{ConnectionLimit, Current, Supervisor};
 use tokio::sync::oneshot;
@@ -19,7 +20,6 @@ use super::command::{Command, Dismissal};
 use super::counters::Counters;
 use super::tunnels::Tunnels;
 use super::view::ClientView;
-use crate::playback::Playback;
 
 /// Time that a stream's recent past is longer than the delay that a client may have.
 pub(super) const LAG_KEPT: Duration = Duration::from_secs(1);

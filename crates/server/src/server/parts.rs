@@ -9,6 +9,7 @@ use glassline_events::hooks::{self, Hook, Inbox};
 use glassline_hub::Hub;
 use glassline_ingest as ingest;
 use glassline_ingest::library::{self, Library};
+use glassline_playback::recordings;
 use glassline_runtime::{Clock, Current, Part, Supervisor, spawn_kept};
 use glassline_service::settings::AllowedConnections;
 use glassline_webrtc::Certificate;
@@ -17,7 +18,6 @@ use tokio::task::JoinHandle;
 
 use super::StartError;
 use crate::app::App;
-use crate::recordings;
 use crate::rtsp::{self, Listener, Rtsp};
 use crate::sessions::{SessionDefaults, Settings};
 

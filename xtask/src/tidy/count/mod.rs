@@ -17,7 +17,7 @@ const CHANGELOG: &str = "CHANGELOG.md";
 const START: (&str, &str) = ("crates/server/src/server/mod.rs", "start_with");
 
 /// Crates above the cores: those of which the server is made.
-const SHELL: [&str; 14] = [
+const SHELL: [&str; 15] = [
     "access",
     "cluster-member",
     "config",
@@ -26,6 +26,7 @@ const SHELL: [&str; 14] = [
     "ingest",
     "latency",
     "messages",
+    "playback",
     "rooms",
     "runtime",
     "server",

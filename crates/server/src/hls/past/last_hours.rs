@@ -3,11 +3,11 @@
 use std::time::{Duration, Instant, SystemTime};
 
 use glassline_hls::{RecordedForm, RecordedPlaylist};
+use glassline_playback::{NoFootage, Playback, SegmentCutter, Subject};
 use glassline_recording::TimeRange;
 use tokio::sync::Mutex;
 
 use super::{SEGMENT_MAX, SEGMENTS_MAX, multivariant, playlist_from, push, since_1970};
-use crate::playback::{NoFootage, Playback, SegmentCutter, Subject};
 
 /// Time after which files are looked at again: fragments come once a second.
 const FRESH: Duration = Duration::from_secs(1);

@@ -21,8 +21,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use glassline_hls::{MultivariantPlaylist, Numbers, RecordedPlaylist, RecordedSegment, Variant};
 use glassline_hub::StreamName;
+use glassline_playback::{Segment, SegmentContent};
 
-use crate::playback::{Segment, SegmentContent};
 use last_hours::LastHours;
 
 /// Streams whose last hours are listed at a time. Beyond, the one that was asked for least lately begins

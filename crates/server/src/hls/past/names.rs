@@ -2,8 +2,9 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use glassline_playback::SegmentPlace;
+
 use super::since_1970;
-use crate::playback::SegmentPlace;
 
 /// Folder of the files, beside the playlist.
 const FOLDER: &str = "past";

@@ -8,6 +8,7 @@ use axum::http::{HeaderMap, Uri};
 use axum::response::Response;
 use glassline_access::auth::Action;
 use glassline_hls::{RecordedForm, RecordedPlaylist};
+use glassline_playback::{NoFootage, Playback, SegmentCutter, Subject, Wanted};
 use glassline_recording::TimeRange;
 use glassline_runtime::SourcePrefix;
 
@@ -25,7 +26,6 @@ use crate::http::extract::{Path, Query};
 use crate::http::playback::{self, not_recorded, playback, wanted_part};
 use crate::http::problem::Problem;
 use crate::http::server::Waiter;
-use crate::playback::{NoFootage, Playback, SegmentCutter, Subject, Wanted};
 use crate::sessions::ConnectionAddresses;
 
 /// Keys of the query that names a span.

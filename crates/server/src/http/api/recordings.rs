@@ -9,6 +9,7 @@ use glassline_access::auth::{Action, Role};
 use glassline_cmaf::CmafTrack;
 use glassline_hub::StreamName;
 use glassline_media::Track;
+use glassline_playback::recordings::Recording;
 use glassline_recording::{NewMark, NotRecorded, Recorders, RecordingState, RecordingStatus};
 use glassline_runtime::calendar;
 use schemars::JsonSchema;
@@ -22,7 +23,6 @@ use super::super::rules::Right;
 use super::super::viewer_routes::ViewerRoutes;
 use super::StreamPath;
 use crate::app::App;
-use crate::recordings::Recording;
 
 /// Longest label of a mark, in characters.
 const LABEL_MAX: usize = 200;

@@ -8,6 +8,7 @@ use glassline_cluster_member::Owner;
 use glassline_events::{EventKind, status_reason};
 use glassline_hub::{State as StreamState, Stream};
 use glassline_media::{Kind, TrackIndex};
+use glassline_playback::recordings::{CopyFigures, Recording};
 use glassline_rooms::is_voice;
 use glassline_transcoding::TranscodingView;
 use schemars::JsonSchema;
@@ -20,7 +21,6 @@ use crate::app::App;
 use crate::http::api::events::{self, EventView};
 use crate::http::api::recordings;
 use crate::http::track_row::TrackRow;
-use crate::recordings::{CopyFigures, Recording};
 
 /// Most events that are listed, the latest ones.
 const EVENTS_MAX: usize = 60;

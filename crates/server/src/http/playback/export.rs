@@ -10,6 +10,7 @@ use glassline_access::audit::Change;
 use glassline_access::auth::Role;
 use glassline_cmaf::SpanCut;
 use glassline_hub::StreamName;
+use glassline_playback::{ClipForm, Wanted};
 use glassline_runtime::calendar;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -24,7 +25,6 @@ use super::super::server::Waiter;
 use super::get::{answer, clip};
 use super::{moment, subject, wanted_part};
 use crate::app::App;
-use crate::playback::{ClipForm, Wanted};
 use crate::sessions::ConnectionAddresses;
 
 /// The part that is exported.

@@ -5,6 +5,8 @@ use axum::extract::State;
 use axum::http::{HeaderMap, HeaderName, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use glassline_cmaf::SpanCut;
+use glassline_playback::time_text::rfc3339;
+use glassline_playback::{Clip, ClipForm, NoFootage, Subject, Wanted};
 
 use super::super::extract::Query;
 use super::super::problem::Problem;
@@ -13,8 +15,6 @@ use super::range::Part;
 use super::servers::told;
 use super::{PartQuery, not_recorded, playback};
 use crate::app::App;
-use crate::playback::time_text::rfc3339;
-use crate::playback::{Clip, ClipForm, NoFootage, Subject, Wanted};
 
 /// The times of the first frame and of the end, with a slash between them.
 pub(super) const SPAN: HeaderName = HeaderName::from_static("glassline-span");

@@ -7,6 +7,8 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::uri::Authority;
 use axum::http::{HeaderMap, Uri, header};
+use glassline_playback::time_text::rfc3339;
+use glassline_playback::{Listed, Stretch, always};
 use glassline_recording::TimeRange;
 use serde::{Deserialize, Serialize};
 
@@ -17,8 +19,6 @@ use super::super::stream_path::unfold;
 use super::servers::told;
 use super::{StatusCode, missing, moment, playback, subject};
 use crate::app::App;
-use crate::playback::time_text::rfc3339;
-use crate::playback::{Listed, Stretch, always};
 
 /// Times that a list is about.
 #[derive(Debug, Deserialize)]

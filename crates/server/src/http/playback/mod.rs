@@ -27,6 +27,9 @@ use axum::response::Response;
 use axum::routing::{get, post};
 use glassline_access::auth::{Action, Role};
 use glassline_hub::StreamName;
+use glassline_playback::recordings::Recording;
+use glassline_playback::time_text::{duration, rfc3339, time};
+use glassline_playback::{NoFootage, Playback, Subject, Wanted};
 use glassline_recording::{Catalogue, CatalogueError, NewMark};
 use glassline_runtime::calendar;
 use serde::Deserialize;
@@ -37,9 +40,6 @@ use super::problem::Problem;
 use super::rules::Right;
 use super::viewer_routes::ViewerRoutes;
 use crate::app::App;
-use crate::playback::time_text::{duration, rfc3339, time};
-use crate::playback::{NoFootage, Playback, Subject, Wanted};
-use crate::recordings::Recording;
 
 pub(crate) use servers::others;
 

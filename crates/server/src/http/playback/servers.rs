@@ -16,6 +16,7 @@ use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use glassline_cluster_member::Member;
 use glassline_hub::StreamName;
+use glassline_playback::{Missing, OtherServers, Question};
 use http_body_util::{BodyExt as _, Full, Limited};
 use serde::Deserialize;
 
@@ -24,7 +25,6 @@ use super::super::extract::{JsonBody, Query};
 use super::super::problem::Problem;
 use super::{catalogue, playback, stream_name};
 use crate::app::App;
-use crate::playback::{Missing, OtherServers, Question};
 
 /// Largest answer of another server: 25,000 files with their names and times.
 const ANSWER_BYTES_MAX: usize = 8 << 20;
@@ -128,8 +128,9 @@ pub(super) fn told(missing: &Missing) -> HeaderMap {
 
 #[cfg(test)]
 mod tests {
+    use glassline_playback::MissingServer;
+
     use super::*;
-    use crate::playback::MissingServer;
 
     #[test]
     fn servers_that_do_not_answer_are_named_with_the_reason() {

@@ -5,13 +5,14 @@ use axum::http::header;
 use axum::response::{IntoResponse as _, Response};
 use serde::Deserialize;
 
+use glassline_playback::ThumbnailOrder;
+
 use super::super::extract::Query;
 use super::super::problem::Problem;
 use super::super::server::Waiter;
 use super::super::snapshot::Size;
 use super::{missing, moment, playback, subject};
 use crate::app::App;
-use crate::playback::ThumbnailOrder;
 
 #[derive(Debug, Deserialize)]
 pub(super) struct ThumbnailQuery {

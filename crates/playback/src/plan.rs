@@ -29,17 +29,18 @@ const NO_STORAGE: &str =
 
 /// A part of the past that is asked for.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Wanted {
+pub struct Wanted {
     /// First instant that is wanted; footage begins at the keyframe before.
-    pub(crate) from: SystemTime,
+    pub from: SystemTime,
     /// First instant behind what is wanted.
-    pub(crate) to: SystemTime,
+    pub to: SystemTime,
     /// Whether the part ends at the first gap. Otherwise what is behind a gap follows at once.
-    pub(crate) stops_at_gap: bool,
+    pub stops_at_gap: bool,
 }
 
 impl Wanted {
-    pub(super) const fn range(&self) -> TimeRange {
+    /// Returns the span of time that is wanted.
+    pub const fn range(&self) -> TimeRange {
         TimeRange {
             from: self.from,
             to: self.to,

@@ -15,6 +15,12 @@
 //! share; a file that somebody reads is not deleted. What waits for a disk cannot be canceled, and keeps its
 //! place on the thread until the disk answers. Disks, storage and each other server have threads of their own.
 
+// This crate is outside the sans-IO cores: what is past has a time of day.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "the shell reads the clock for the cores"
+)]
+
 mod answers;
 mod assembly;
 mod body;
@@ -27,10 +33,11 @@ mod others;
 mod past;
 mod plan;
 mod pools;
+pub mod recordings;
 mod segments;
 mod stretch;
 mod thumbnail;
-pub(crate) mod time_text;
+pub mod time_text;
 
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, SystemTime};
@@ -54,16 +61,16 @@ use pools::{Origin, Pools};
 
 use crate::recordings::Recording;
 
-pub(crate) use clip::{Clip, ClipForm};
-pub(crate) use missing::Missing;
-#[cfg(test)]
-pub(crate) use missing::MissingServer;
-pub(crate) use others::{OtherServers, Question};
-pub(crate) use past::{Past, PastFrom, PastReading, instant_of};
-pub(crate) use plan::Wanted;
-pub(crate) use segments::{Segment, SegmentContent, SegmentCutter, SegmentPlace};
-pub(crate) use stretch::Stretch;
-pub(crate) use thumbnail::ThumbnailOrder;
+pub use assembly::Assembly;
+pub use body::Body;
+pub use clip::{Clip, ClipForm};
+pub use missing::{Missing, MissingServer};
+pub use others::{OtherServers, Question};
+pub use past::{Past, PastFrom, PastReading, instant_of};
+pub use plan::Wanted;
+pub use segments::{CutSegments, Segment, SegmentContent, SegmentCutter, SegmentPlace};
+pub use stretch::Stretch;
+pub use thumbnail::ThumbnailOrder;
 
 /// Bodies that may be read at the same time, and those of one address.
 const BODIES_MAX: usize = 256;
@@ -71,7 +78,7 @@ const BODIES_PER_ADDRESS: usize = 32;
 
 /// Plays what was recorded.
 #[derive(Debug)]
-pub(crate) struct Playback {
+pub struct Playback {
     recording: Arc<Recording>,
     supervisor: Arc<Supervisor>,
     pools: Arc<Pools>,
@@ -90,7 +97,7 @@ pub(crate) struct Playback {
 
 /// The reason why there is no footage.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum NoFootage {
+pub enum NoFootage {
     /// Nothing was recorded then.
     #[error("nothing was recorded then")]
     Nothing,
@@ -128,26 +135,29 @@ pub(crate) enum NoFootage {
 
 /// The recordings of a stream.
 #[derive(Clone, Debug)]
-pub(crate) struct Subject {
+pub struct Subject {
     /// The recordings that this server has.
-    pub(crate) catalogue: Catalogue,
+    pub catalogue: Catalogue,
     /// The other servers of the cluster, which are asked, too.
     pub(crate) others: Option<Arc<Others>>,
-    pub(crate) stream: StreamName,
+    /// Name of the stream that was recorded.
+    pub stream: StreamName,
     /// Name of the layer; `None` takes the best one.
-    pub(crate) layer: Option<String>,
+    pub layer: Option<String>,
 }
 
 /// Something that was found, and the servers that may have more of it.
 #[derive(Debug)]
-pub(crate) struct Listed<T> {
-    pub(crate) items: Vec<T>,
-    pub(crate) missing: Missing,
+pub struct Listed<T> {
+    /// Items that this server and those that answered have.
+    pub items: Vec<T>,
+    /// Servers that did not answer.
+    pub missing: Missing,
 }
 
 impl Playback {
     /// Creates the playback of what `recording` keeps.
-    pub(crate) fn new(recording: Arc<Recording>, supervisor: &Arc<Supervisor>) -> Self {
+    pub fn new(recording: Arc<Recording>, supervisor: &Arc<Supervisor>) -> Self {
         Self {
             recording,
             supervisor: Arc::clone(supervisor),
@@ -164,14 +174,14 @@ impl Playback {
     }
 
     /// Plays what `servers` have recorded, too.
-    pub(crate) fn join(&self, servers: Arc<dyn OtherServers>) {
+    pub fn join(&self, servers: Arc<dyn OtherServers>) {
         // A server is a member of one cluster, from its start on.
         let _ = self.others.set(Arc::new(Others::new(servers)));
     }
 
     /// Returns the recordings of a stream, of this server and of the others of its cluster; `None` if nothing
     /// is recorded anywhere that this server knows of.
-    pub(crate) fn subject(&self, stream: StreamName, layer: Option<String>) -> Option<Subject> {
+    pub fn subject(&self, stream: StreamName, layer: Option<String>) -> Option<Subject> {
         let others = self.others.get().cloned();
         let catalogue = self.recording.catalogue().cloned();
         Some(Subject {
@@ -187,7 +197,7 @@ impl Playback {
     ///
     /// # Errors
     /// Returns [`NoFootage`] if the index fails.
-    pub(crate) async fn stretches(
+    pub async fn stretches(
         &self,
         of: &Subject,
         range: TimeRange,
@@ -211,11 +221,7 @@ impl Playback {
     ///
     /// # Errors
     /// Returns [`NoFootage`] if the index fails.
-    pub(crate) async fn marks(
-        &self,
-        of: &Subject,
-        range: TimeRange,
-    ) -> Result<Listed<Mark>, NoFootage> {
+    pub async fn marks(&self, of: &Subject, range: TimeRange) -> Result<Listed<Mark>, NoFootage> {
         let found = self.find(of, range).await?;
         Ok(Listed {
             items: found.marks,
@@ -257,7 +263,7 @@ impl NoFootage {
 }
 
 /// Returns the range of all times that can be written.
-pub(crate) fn always() -> TimeRange {
+pub fn always() -> TimeRange {
     TimeRange {
         from: SystemTime::UNIX_EPOCH,
         to: SystemTime::UNIX_EPOCH + Duration::from_secs(253_402_300_800),

@@ -49,11 +49,13 @@ struct ThumbnailKey {
 
 /// A thumbnail that is wanted.
 #[derive(Clone, Debug)]
-pub(crate) struct ThumbnailOrder {
-    pub(crate) of: Subject,
+pub struct ThumbnailOrder {
+    /// The recorded stream that is shown.
+    pub of: Subject,
     /// Time that the thumbnail is to show.
-    pub(crate) at: SystemTime,
-    pub(crate) limit: SizeLimit,
+    pub at: SystemTime,
+    /// Largest size of the image in pixels.
+    pub limit: SizeLimit,
 }
 
 /// A keyframe in H.264.
@@ -76,7 +78,7 @@ impl Playback {
     ///
     /// # Errors
     /// Returns [`NoFootage`] if nothing was recorded then, or has no thumbnail.
-    pub(crate) async fn thumbnail(&self, order: ThumbnailOrder) -> Result<Bytes, NoFootage> {
+    pub async fn thumbnail(&self, order: ThumbnailOrder) -> Result<Bytes, NoFootage> {
         let ThumbnailOrder { of, at, limit } = order;
         let wanted = Wanted {
             from: at,

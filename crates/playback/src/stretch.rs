@@ -12,15 +12,15 @@ pub(super) const JITTER: Duration = Duration::from_millis(500);
 
 /// A stretch of a stream.
 #[derive(Clone, Debug)]
-pub(crate) struct Stretch {
+pub struct Stretch {
     /// Instant at which it begins.
-    pub(crate) from: SystemTime,
+    pub from: SystemTime,
     /// End of the last frame.
-    pub(crate) to: SystemTime,
+    pub to: SystemTime,
     /// The reason why frames are missing before the stretch, if that is known.
-    pub(crate) loss: Option<String>,
+    pub loss: Option<String>,
     /// Its files, the oldest first.
-    pub(super) files: Vec<PlacedFile>,
+    pub(crate) files: Vec<PlacedFile>,
 }
 
 impl Stretch {

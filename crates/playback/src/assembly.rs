@@ -185,7 +185,7 @@ pub(crate) struct Shift {
 
 /// A body of a known length, of which any part can be read.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Assembly {
+pub struct Assembly {
     /// Pieces, each with the offset of its end.
     pieces: Vec<(u64, Piece)>,
 }
@@ -270,7 +270,7 @@ impl Assembly {
     }
 
     /// Returns the number of bytes.
-    pub(crate) fn length(&self) -> u64 {
+    pub fn length(&self) -> u64 {
         self.pieces.last().map_or(0, |(end, _)| *end)
     }
 
@@ -299,7 +299,7 @@ impl Assembly {
     }
 
     /// Returns a text that differs for bodies that differ.
-    pub(crate) fn identity(&self) -> String {
+    pub fn identity(&self) -> String {
         let mut hash = Fnv::default();
         for (end, piece) in &self.pieces {
             hash.add(&end.to_be_bytes());

@@ -17,11 +17,7 @@ const FILES_AROUND_MAX: u32 = 64;
 
 impl Question {
     /// Answers of what `catalogue` has. Blocks.
-    pub(super) fn answer(
-        self,
-        catalogue: &Catalogue,
-        stream: &StreamName,
-    ) -> Result<Bytes, NoFootage> {
+    pub fn answer(self, catalogue: &Catalogue, stream: &StreamName) -> Result<Bytes, NoFootage> {
         match self {
             Self::Holdings { from_us, to_us } => {
                 let range = range(from_us, to_us);
@@ -88,7 +84,7 @@ impl Playback {
     ///
     /// # Errors
     /// Returns [`NoFootage`] if a disk fails, or the file is gone.
-    pub(crate) async fn answer(
+    pub async fn answer(
         &self,
         catalogue: Catalogue,
         stream: StreamName,

@@ -238,7 +238,7 @@ async fn whole_of(recorded: &Recorded, clip: Clip) -> Vec<u8> {
     bytes_of(recorded, clip.assembly).await
 }
 
-async fn bytes_of(recorded: &Recorded, assembly: assembly::Assembly) -> Vec<u8> {
+async fn bytes_of(recorded: &Recorded, assembly: Assembly) -> Vec<u8> {
     let length = assembly.length();
     let body = recorded.playback.read(assembly, 0..length, CLIENT);
     let mut chunks = Box::pin(body.expect("a place").into_chunks());
@@ -495,4 +495,4 @@ async fn segments_are_all_that_was_recorded_and_play_behind_their_initialization
     }
 }
 
-pub(in crate::playback) mod of_servers;
+pub(crate) mod of_servers;

@@ -10,7 +10,7 @@ const DAY_S: i64 = 86_400;
 const END_S: f64 = 253_402_300_800.0;
 
 /// Returns the time that `text` is, from 1970 to 9999.
-pub(crate) fn time(text: &str) -> Option<SystemTime> {
+pub fn time(text: &str) -> Option<SystemTime> {
     if let Some(seconds) = decimal(text) {
         return Some(UNIX_EPOCH + seconds).filter(|_| seconds.as_secs_f64() < END_S);
     }
@@ -26,7 +26,7 @@ pub(crate) fn time(text: &str) -> Option<SystemTime> {
 }
 
 /// Returns `at` in RFC 3339, in UTC, to the microsecond.
-pub(crate) fn rfc3339(at: SystemTime) -> String {
+pub fn rfc3339(at: SystemTime) -> String {
     let since = at.duration_since(UNIX_EPOCH).unwrap_or_default();
     let seconds = i64::try_from(since.as_secs()).unwrap_or(0);
     let (days, of_day) = (seconds.div_euclid(DAY_S), seconds.rem_euclid(DAY_S));
@@ -37,7 +37,7 @@ pub(crate) fn rfc3339(at: SystemTime) -> String {
 }
 
 /// Returns the duration that `text` is: seconds, or numbers with the units `h`, `m`, `s` and `ms`.
-pub(crate) fn duration(text: &str) -> Option<Duration> {
+pub fn duration(text: &str) -> Option<Duration> {
     if let Some(seconds) = decimal(text) {
         return Some(seconds);
     }

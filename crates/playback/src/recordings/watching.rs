@@ -21,7 +21,7 @@ use super::stage_history::StageHistory;
 const INTERVAL: Duration = Duration::from_millis(500);
 
 /// Feeds the recorders until `stopped` becomes true.
-pub(crate) async fn watch(
+pub async fn watch(
     services: Services,
     hub: Arc<Hub>,
     latencies: Arc<LatencyRegistry>,

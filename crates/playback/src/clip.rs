@@ -13,21 +13,22 @@ use super::{Listed, NoFootage, Playback, Subject};
 
 /// A part of the past, ready to be read.
 #[derive(Debug)]
-pub(crate) struct Clip {
-    pub(crate) assembly: Assembly,
+pub struct Clip {
+    /// The pieces that the body is made of.
+    pub assembly: Assembly,
     /// Time of the first frame.
-    pub(crate) from: SystemTime,
+    pub from: SystemTime,
     /// End of the last frame.
-    pub(crate) to: SystemTime,
+    pub to: SystemTime,
     /// Media type with the codecs, as browsers ask for it.
-    pub(crate) media_type: String,
+    pub media_type: String,
     /// The servers of the cluster that may have more of the part.
-    pub(crate) missing: Missing,
+    pub missing: Missing,
 }
 
 /// The form of a clip.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ClipForm {
+pub enum ClipForm {
     /// Fragments of one header. The clip ends where the parameters change.
     Fragments,
     /// One file with an index of all frames, in which every player seeks.
@@ -39,7 +40,7 @@ impl Playback {
     ///
     /// # Errors
     /// Returns [`NoFootage`] if there is none.
-    pub(crate) async fn clip(
+    pub async fn clip(
         &self,
         of: Subject,
         wanted: Wanted,

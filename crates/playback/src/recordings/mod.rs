@@ -26,8 +26,8 @@ use glassline_service::settings::AllowedConnections;
 use glassline_service::{Departing, NamedViewer, NotEnded, Service, ViewerFigures};
 
 use copying::Copying;
-pub(crate) use copying::{CopyFigures, copy};
-pub(crate) use watching::watch;
+pub use copying::{CopyFigures, copy};
+pub use watching::watch;
 
 /// Longest time for which the end of the server waits for disks.
 const GRACE: Duration = Duration::from_secs(4);
@@ -38,7 +38,7 @@ const KNOWN_FILE: &str = "recordings.json";
 
 /// The recordings of a server.
 #[derive(Debug)]
-pub(crate) struct Recording {
+pub struct Recording {
     parts: RecorderParts,
     /// The recorders, from the first configuration on that names a folder.
     recorders: OnceLock<Recorders>,
@@ -48,7 +48,7 @@ pub(crate) struct Recording {
 
 impl Recording {
     /// Starts what records, as the configuration says.
-    pub(crate) fn start(
+    pub fn start(
         config: &Config,
         hub: &Arc<Hub>,
         clock: Clock,
@@ -70,17 +70,17 @@ impl Recording {
     }
 
     /// Returns what records; `None` while no folder is configured.
-    pub(crate) fn recorders(&self) -> Option<&Recorders> {
+    pub fn recorders(&self) -> Option<&Recorders> {
         self.recorders.get()
     }
 
     /// Returns where recordings are found; `None` while no folder is configured.
-    pub(crate) fn catalogue(&self) -> Option<&Catalogue> {
+    pub fn catalogue(&self) -> Option<&Catalogue> {
         self.recorders().map(Recorders::catalogue)
     }
 
     /// Returns the figures of the copies; `None` while no storage is configured.
-    pub(crate) fn copies(&self) -> Option<CopyFigures> {
+    pub fn copies(&self) -> Option<CopyFigures> {
         let copying = self.copying.borrow().clone();
         copying.map(|it| it.figures())
     }

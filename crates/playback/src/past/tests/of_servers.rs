@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use super::*;
-use crate::playback::tests::of_servers::{Mood, SecondServer};
+use crate::tests::of_servers::{Mood, SecondServer};
 
 /// Plays what `first` and `second` have, from a second of the test on, and returns what `play` makes of it.
 async fn played<T: Send + 'static>(

@@ -35,7 +35,7 @@ const SILENCE: Duration = Duration::from_secs(5);
 pub(super) const BYTES_MAX: u32 = 1 << 20;
 
 /// Other servers of the cluster, each with recordings of its own.
-pub(crate) trait OtherServers: fmt::Debug + Send + Sync {
+pub trait OtherServers: fmt::Debug + Send + Sync {
     /// Returns the names of all of them, whether they answer or not.
     fn names(&self) -> Vec<String>;
 
@@ -51,31 +51,54 @@ pub(crate) trait OtherServers: fmt::Debug + Send + Sync {
 /// A question about the recordings of a stream. Times are in microseconds since 1970.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Question {
+pub enum Question {
     /// Which files and marks are within a range?
-    Holdings { from_us: u64, to_us: u64 },
+    Holdings {
+        /// First microsecond of the range.
+        from_us: u64,
+        /// Last microsecond of the range.
+        to_us: u64,
+    },
     /// Which files are next to an instant: so many that begin at or before it, and so many after it, of a
     /// layer or of all?
     Around {
+        /// The instant that the files are next to.
         at_us: u64,
+        /// Name of the layer; `None` for all of them.
         layer: Option<String>,
+        /// Most files on each side of the instant.
         count: u32,
     },
     /// Which fragments has a file? A file that is gone has an empty answer.
-    Fragments { file: PathBuf },
+    Fragments {
+        /// Path of the file at the server that is asked.
+        file: PathBuf,
+    },
     /// Which bytes has a file there?
     Bytes {
+        /// Path of the file at the server that is asked.
         file: PathBuf,
+        /// Place of the first byte in the file.
         offset: u64,
+        /// Number of bytes that are wanted.
         bytes: u32,
     },
     /// How long did the stages take within a range, of which the first 25 hours are told?
-    Stages { from_us: u64, to_us: u64 },
+    Stages {
+        /// First microsecond of the range.
+        from_us: u64,
+        /// Last microsecond of the range.
+        to_us: u64,
+    },
     /// A span is to be marked.
     Mark {
+        /// First microsecond of the span.
         from_us: u64,
+        /// Last microsecond of the span.
         to_us: u64,
+        /// Text that people give the mark.
         label: String,
+        /// Whether the files of the span are never deleted.
         for_ever: bool,
     },
 }
@@ -88,14 +111,16 @@ impl Question {
         }
     }
 
-    pub(super) fn stages(range: TimeRange) -> Self {
+    /// Creates the question for the delays by stage within `range`.
+    pub fn stages(range: TimeRange) -> Self {
         Self::Stages {
             from_us: micros(range.from),
             to_us: micros(range.to),
         }
     }
 
-    pub(super) fn mark(mark: &NewMark) -> Self {
+    /// Creates the question that marks a span of a stream.
+    pub fn mark(mark: &NewMark) -> Self {
         Self::Mark {
             from_us: micros(mark.from),
             to_us: micros(mark.to),

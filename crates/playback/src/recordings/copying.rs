@@ -45,11 +45,13 @@ pub(super) struct Copying {
 
 /// Figures of the copies, for metrics and the dashboard.
 #[derive(Clone, Debug)]
-pub(crate) struct CopyFigures {
-    pub(crate) waiting: CopiesWaiting,
+pub struct CopyFigures {
+    /// Files that have no copy yet.
+    pub waiting: CopiesWaiting,
     /// Time since the beginning of the oldest file that waits.
-    pub(crate) oldest: Duration,
-    pub(crate) copied: storage::CopyFigures,
+    pub oldest: Duration,
+    /// Counts of what was copied and what failed.
+    pub copied: storage::CopyFigures,
 }
 
 /// The closed files of a catalogue that have no copy, by the index of each folder.
@@ -265,7 +267,7 @@ impl Copies for RemoteFiles {
 }
 
 /// Copies recordings to the storage that is configured, until `stopped` becomes true.
-pub(crate) async fn copy(
+pub async fn copy(
     services: Services,
     log: Arc<EventLog>,
     audit: Arc<AuditLog>,

@@ -8,7 +8,7 @@ use glassline_ingest::library::{NextFrame, Play, SourceError};
 use glassline_media::{Kind, MediaUnit};
 
 use super::*;
-use crate::playback::tests::{Recorded, at};
+use crate::tests::{Recorded, at};
 
 fn place(seconds: f64) -> MediaTime {
     position(at(seconds))
@@ -167,7 +167,7 @@ async fn keyframes_are_found_across_a_gap_in_both_directions() {
 async fn a_file_that_is_deleted_or_damaged_during_playback_is_a_gap() {
     let recorded = Recorded::of(&[(0, 12)]);
     let subject = recorded.subject();
-    let range = crate::playback::always();
+    let range = crate::always();
     let files = subject.catalogue.files(&subject.stream, range);
     let files = files.expect("an index");
     assert!(files.len() > 3, "{files:?}");

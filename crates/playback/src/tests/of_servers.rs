@@ -14,7 +14,7 @@ impl Recorded {
     }
 
     /// Returns the stream of this server and of `other`.
-    pub(in crate::playback) fn with(&self, other: &Arc<SecondServer>) -> Subject {
+    pub(crate) fn with(&self, other: &Arc<SecondServer>) -> Subject {
         let other: Arc<dyn OtherServers> = Arc::clone(other) as _;
         Subject {
             others: Some(Arc::new(Others::new(other))),
@@ -25,7 +25,7 @@ impl Recorded {
 
 /// How a server of a test takes questions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::playback) enum Mood {
+pub(crate) enum Mood {
     Answers,
     /// The server refuses each question at once.
     Refuses,
@@ -35,15 +35,15 @@ pub(in crate::playback) enum Mood {
 
 /// A second server of a cluster, with what it has.
 #[derive(Debug)]
-pub(in crate::playback) struct SecondServer {
+pub(crate) struct SecondServer {
     catalogue: Option<Catalogue>,
-    pub(in crate::playback) mood: Mutex<Mood>,
+    pub(crate) mood: Mutex<Mood>,
     /// Number of questions that the server was asked so far.
-    pub(in crate::playback) asked: AtomicUsize,
+    pub(crate) asked: AtomicUsize,
 }
 
 impl SecondServer {
-    pub(in crate::playback) fn new(of: Option<&Recorded>, mood: Mood) -> Arc<Self> {
+    pub(crate) fn new(of: Option<&Recorded>, mood: Mood) -> Arc<Self> {
         Arc::new(Self {
             catalogue: of.map(|it| it.catalogue.clone()),
             mood: Mutex::new(mood),

@@ -4,15 +4,16 @@ use std::fmt;
 
 /// A server of the cluster that did not say which recordings it has.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct MissingServer {
-    pub(crate) name: String,
+pub struct MissingServer {
+    /// Name of the server within the cluster.
+    pub name: String,
     /// The reason as people read it.
-    pub(crate) why: String,
+    pub why: String,
 }
 
 /// The servers that may have more recordings than an answer shows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Missing(pub(crate) Vec<MissingServer>);
+pub struct Missing(pub Vec<MissingServer>);
 
 impl fmt::Display for Missing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -17,7 +17,7 @@ const CHUNK_BYTES: u64 = 256 << 10;
 
 /// A part of an assembly that is being read.
 #[derive(Debug)]
-pub(crate) struct Body {
+pub struct Body {
     assembly: Arc<Assembly>,
     left: Range<u64>,
     pools: Arc<Pools>,
@@ -30,7 +30,7 @@ impl Playback {
     ///
     /// # Errors
     /// Returns [`NoFootage::Crowded`] if the client reads as much as it may.
-    pub(crate) fn read(
+    pub fn read(
         &self,
         assembly: Assembly,
         part: Range<u64>,
@@ -50,7 +50,7 @@ impl Playback {
 
 impl Body {
     /// Returns the chunks. A client that goes away drops them, and with them the place.
-    pub(crate) fn into_chunks(self) -> impl stream::Stream<Item = io::Result<Bytes>> + Send {
+    pub fn into_chunks(self) -> impl stream::Stream<Item = io::Result<Bytes>> + Send {
         stream::unfold(self, |mut body| async {
             if body.left.is_empty() {
                 return None;

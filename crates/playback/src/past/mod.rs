@@ -36,38 +36,41 @@ pub(super) const SESSIONS_PER_ADDRESS: usize = 32;
 
 /// The recordings of a stream, to be played with certain tracks. Positions are times since 1970.
 #[derive(Clone, Debug)]
-pub(crate) struct Past {
+pub struct Past {
     of: Subject,
     tracks: Vec<Track>,
 }
 
 /// The past of a stream from an instant on.
 #[derive(Debug)]
-pub(crate) struct PastFrom {
-    pub(crate) past: Past,
+pub struct PastFrom {
+    /// The past that is read.
+    pub past: Past,
     /// The instant that was asked for; `None` for the oldest one.
-    pub(crate) at: Option<SystemTime>,
+    pub at: Option<SystemTime>,
     /// The first instant from then on that is recorded.
-    pub(crate) begins: SystemTime,
+    pub begins: SystemTime,
     /// End of what is recorded.
-    pub(crate) until: SystemTime,
+    pub until: SystemTime,
 }
 
 /// A reading of the past for one session.
 #[derive(Debug)]
-pub(crate) struct PastReading {
-    pub(crate) reading: PrivateReading,
+pub struct PastReading {
+    /// The reading, with its pace and its position.
+    pub reading: PrivateReading,
     /// Counts the session.
-    pub(crate) place: ConnectionPermit,
+    pub place: ConnectionPermit,
 }
 
 impl Past {
     /// Returns the past of a stream for a session that was told of `tracks`.
-    pub(crate) const fn with_tracks(of: Subject, tracks: Vec<Track>) -> Self {
+    pub const fn with_tracks(of: Subject, tracks: Vec<Track>) -> Self {
         Self { of, tracks }
     }
 
-    pub(crate) const fn stream(&self) -> &StreamName {
+    /// Returns the name of the stream that was recorded.
+    pub const fn stream(&self) -> &StreamName {
         &self.of.stream
     }
 }
@@ -138,12 +141,12 @@ impl Search {
 
 impl PastFrom {
     /// Returns the tracks as they were then.
-    pub(crate) fn tracks(&self) -> &[Track] {
+    pub fn tracks(&self) -> &[Track] {
         &self.past.tracks
     }
 
     /// Returns the time from the instant to the end of what is recorded.
-    pub(crate) fn length(&self) -> Duration {
+    pub fn length(&self) -> Duration {
         let from = self.at.unwrap_or(self.begins);
         self.until.duration_since(from).unwrap_or_default()
     }
@@ -176,7 +179,7 @@ impl Playback {
     ///
     /// # Errors
     /// Returns [`NoFootage`] if there is nothing, or if the index fails.
-    pub(crate) async fn past(&self, of: Subject, at: SystemTime) -> Result<PastFrom, NoFootage> {
+    pub async fn past(&self, of: Subject, at: SystemTime) -> Result<PastFrom, NoFootage> {
         let now = calendar::now();
         let mut files = PastFiles::new(of.clone());
         let mut newest = PastFiles::new(of.clone());
@@ -196,7 +199,7 @@ impl Playback {
     ///
     /// # Errors
     /// Returns [`NoFootage::Crowded`] if there are as many as there may be.
-    pub(crate) fn open_past(&self, past: Past, client: IpAddr) -> Result<PastReading, NoFootage> {
+    pub fn open_past(&self, past: Past, client: IpAddr) -> Result<PastReading, NoFootage> {
         let place = self.sessions.admit(client);
         let place = place.map_err(|_| NoFootage::Crowded)?;
         let readings = self.readings();
@@ -227,6 +230,6 @@ impl Playback {
 }
 
 /// Returns the instant of a reading's position.
-pub(crate) fn instant_of(position: Duration) -> SystemTime {
+pub fn instant_of(position: Duration) -> SystemTime {
     instant(MediaTime::ZERO + position)
 }

@@ -26,29 +26,31 @@ const JITTER_NANOS: u64 = 500_000_000;
 
 /// A segment of a recorded file.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Segment {
-    pub(crate) place: SegmentPlace,
+pub struct Segment {
+    /// Place of the segment in its file.
+    pub place: SegmentPlace,
     /// Time of its first frame.
-    pub(crate) at: SystemTime,
-    pub(crate) duration: Duration,
+    pub at: SystemTime,
+    /// Time from the first frame to that of the next segment.
+    pub duration: Duration,
     /// Whether decode times and parameters go on from the segment before.
-    pub(crate) goes_on: bool,
+    pub goes_on: bool,
 }
 
 /// The bytes of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct SegmentPlace {
+pub struct SegmentPlace {
     /// Start of the file.
-    pub(crate) file: SystemTime,
+    pub file: SystemTime,
     /// Offset of the first byte in the file.
-    pub(crate) offset: u64,
+    pub offset: u64,
     /// Length in bytes, from the offset on.
-    pub(crate) bytes: u64,
+    pub bytes: u64,
 }
 
 /// Cuts the files of a stream into segments, and goes on where files have grown.
 #[derive(Clone, Debug)]
-pub(crate) struct SegmentCutter {
+pub struct SegmentCutter {
     of: Subject,
     /// Longest duration of a segment that is cut from now on.
     longest: Duration,
@@ -76,25 +78,27 @@ struct LastSegment {
 
 /// Segments that were cut, with what precedes them.
 #[derive(Debug)]
-pub(crate) struct CutSegments {
-    pub(crate) cutter: SegmentCutter,
+pub struct CutSegments {
+    /// The cutter, ready for what is recorded from now on.
+    pub cutter: SegmentCutter,
     /// Segments behind those that the cutter had cut before.
-    pub(crate) new: Vec<Segment>,
+    pub new: Vec<Segment>,
     /// Start of the oldest file that there is within the range.
-    pub(crate) oldest: SystemTime,
+    pub oldest: SystemTime,
 }
 
 /// The codecs and the size of segments.
 #[derive(Clone, Debug)]
-pub(crate) struct SegmentContent {
+pub struct SegmentContent {
     /// Codecs as RFC 6381 writes them.
-    pub(crate) codecs: String,
-    pub(crate) size: Option<(u16, u16)>,
+    pub codecs: String,
+    /// Width and height of the video in pixels; `None` without video.
+    pub size: Option<(u16, u16)>,
 }
 
 impl SegmentCutter {
     /// Creates one that is asked again and again: its segments are whole.
-    pub(crate) fn following(of: Subject, longest: Duration) -> Self {
+    pub fn following(of: Subject, longest: Duration) -> Self {
         Self {
             of,
             longest,
@@ -104,7 +108,7 @@ impl SegmentCutter {
     }
 
     /// Creates one that is asked once.
-    pub(crate) fn of_span(of: Subject, longest: Duration) -> Self {
+    pub fn of_span(of: Subject, longest: Duration) -> Self {
         Self {
             takes_all: true,
             ..Self::following(of, longest)
@@ -112,12 +116,12 @@ impl SegmentCutter {
     }
 
     /// Makes segments from now on no longer than `longest`.
-    pub(crate) const fn limit(&mut self, longest: Duration) {
+    pub const fn limit(&mut self, longest: Duration) {
         self.longest = longest;
     }
 
     /// Returns the codecs and the size of the newest segment; `None` before the first.
-    pub(crate) fn content(&self) -> Option<SegmentContent> {
+    pub fn content(&self) -> Option<SegmentContent> {
         let header = &self.last.as_ref()?.header;
         Some(SegmentContent {
             codecs: header.codec_strings(),
@@ -233,7 +237,7 @@ impl Playback {
     ///
     /// # Errors
     /// Returns [`NoFootage`] if nothing is there.
-    pub(crate) async fn segments(
+    pub async fn segments(
         &self,
         cutter: SegmentCutter,
         range: TimeRange,
@@ -249,11 +253,7 @@ impl Playback {
     ///
     /// # Errors
     /// Returns [`NoFootage`] if the file is gone, or has no such bytes.
-    pub(crate) async fn segment(
-        &self,
-        of: Subject,
-        place: SegmentPlace,
-    ) -> Result<Assembly, NoFootage> {
+    pub async fn segment(&self, of: Subject, place: SegmentPlace) -> Result<Assembly, NoFootage> {
         self.of_file(of, place.file, move |opened| {
             let bytes = opened.file.source().byte_count().unwrap_or(0);
             let end = place.offset.checked_add(place.bytes);
@@ -275,7 +275,7 @@ impl Playback {
     ///
     /// # Errors
     /// Returns [`NoFootage`] if the file is gone.
-    pub(crate) async fn initialization(
+    pub async fn initialization(
         &self,
         of: Subject,
         start: SystemTime,

@@ -137,7 +137,7 @@ impl Playback {
     ///
     /// # Errors
     /// Returns [`NoFootage`] if the index of this server fails.
-    pub(super) async fn find(&self, of: &Subject, range: TimeRange) -> Result<Found, NoFootage> {
+    pub(crate) async fn find(&self, of: &Subject, range: TimeRange) -> Result<Found, NoFootage> {
         let (catalogue, stream) = (of.catalogue.clone(), of.stream.clone());
         let here = self
             .pools
@@ -165,7 +165,7 @@ impl Playback {
     ///
     /// # Errors
     /// Returns [`NoFootage`] if a disk of this server fails.
-    pub(crate) async fn stage_minutes(
+    pub async fn stage_minutes(
         &self,
         of: &Subject,
         range: TimeRange,
@@ -197,7 +197,7 @@ impl Playback {
     ///
     /// # Errors
     /// Returns [`NoFootage`] if a server cannot be asked, or a disk does not take the mark.
-    pub(crate) async fn mark(&self, of: &Subject, mark: NewMark) -> Result<(), NoFootage> {
+    pub async fn mark(&self, of: &Subject, mark: NewMark) -> Result<(), NoFootage> {
         let range = TimeRange {
             from: mark.from,
             to: mark.to,
