@@ -27,13 +27,13 @@ pub mod fuzzing {
 mod hls;
 mod http;
 #[cfg(test)]
+#[path = "../../access/tests/login_cases/mod.rs"]
 mod login_cases;
 mod onvif;
 pub mod quic;
 #[cfg(test)]
 mod raw_h264;
 mod reload;
-pub mod rtsp;
 mod server;
 pub mod sessions;
 mod stored;

@@ -57,8 +57,9 @@ pub(super) const CRATES: &[Row] = &[
     ("service", &["access", "config", "hub", "ingest", "latency", "net", "rooms", "runtime"]),
     ("transcoding", &["hub", "media", "net", "rtp", "runtime", "transcode"]),
     ("playback", &["access", "cmaf", "config", "demux", "events", "hub", "ingest", "latency", "media", "object-storage", "recording", "runtime", "service", "transcode", "transcoding"]),
+    ("rtsp-listener", &["access", "cluster", "cluster-member", "config", "egress", "events", "hub", "ingest", "latency", "media", "net", "playback", "rtp", "rtsp", "runtime", "service"]),
     ("lab", &["client", "cluster-sim", "congestion", "demux", "egress", "hub", "media", "net", "quic", "rtp", "sctp", "sim", "voice", "webrtc"]),
-    ("server", &["access", "cluster", "cluster-member", "cluster-nats", "cmaf", "config", "congestion", "demux", "egress", "events", "hls", "hub", "ingest", "latency", "media", "messages", "net", "object-storage", "onvif", "playback", "quic", "recording", "rooms", "rtp", "rtsp", "runtime", "sctp", "service", "telemetry", "transcode", "transcoding", "url", "webrtc"]),
+    ("server", &["access", "cluster", "cluster-member", "cluster-nats", "cmaf", "config", "congestion", "demux", "egress", "events", "hls", "hub", "ingest", "latency", "media", "messages", "net", "object-storage", "onvif", "playback", "quic", "recording", "rooms", "rtp", "rtsp", "rtsp-listener", "runtime", "sctp", "service", "telemetry", "transcode", "transcoding", "url", "webrtc"]),
     ("glassline", &["access", "client", "config", "devices", "hls", "ingest", "lab", "media", "net", "onvif", "recording", "runtime", "server", "sim"]),
 ];
 
@@ -107,12 +108,11 @@ pub(super) const ROOMS: &[(&str, &[Row])] = &[
         ("stored", &["talk"]),
         ("app", &["http/server", "onvif", "sessions", "stored"]),
         ("quic", &[]),
-        ("rtsp", &[]),
-        ("http", &["app", "http/server", "onvif", "quic", "rtsp", "sessions", "stored", "talk"]),
+        ("http", &["app", "http/server", "onvif", "quic", "sessions", "stored", "talk"]),
         ("hls", &["app", "http", "http/server", "sessions"]),
         ("reload", &["addresses", "app"]),
         ("sweep", &["app", "sessions"]),
-        ("server", &["addresses", "app", "hls", "http", "http/server", "onvif", "quic", "reload", "rtsp", "sessions", "stored", "sweep", "talk"]),
+        ("server", &["addresses", "app", "hls", "http", "http/server", "onvif", "quic", "reload", "sessions", "stored", "sweep", "talk"]),
     ]),
     ("client", &[
         ("agent", &[]),

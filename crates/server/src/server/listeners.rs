@@ -8,12 +8,12 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use glassline_config::Config;
+use glassline_rtsp_listener as rtsp;
 
 use super::StartError;
 use super::certificates::Certificates;
 use crate::app::{App, HttpPorts};
 use crate::http::{self, ViewerRoutes, server};
-use crate::rtsp;
 
 /// Opens the ports of RTSP, plain and within TLS; either may be turned off.
 pub(super) fn open_rtsp(

@@ -33,6 +33,7 @@ use glassline_config::Config;
 use glassline_hub::Hub;
 use glassline_ingest::{self as ingest, SourceSpec};
 use glassline_quic::Fingerprint;
+use glassline_rtsp_listener::Rtsp;
 use glassline_runtime::Supervisor;
 use glassline_service as service;
 use glassline_service::settings::{Cause, Settings};
@@ -42,7 +43,6 @@ use tokio::task::JoinHandle;
 
 use crate::quic::Quic;
 use crate::reload::Reloading;
-use crate::rtsp::Rtsp;
 use crate::sessions::Shards;
 use access::Access;
 use drain::Leaving;

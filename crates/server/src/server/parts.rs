@@ -10,6 +10,7 @@ use glassline_hub::Hub;
 use glassline_ingest as ingest;
 use glassline_ingest::library::{self, Library};
 use glassline_playback::recordings;
+use glassline_rtsp_listener::{self as rtsp, Listener, Rtsp};
 use glassline_runtime::{Clock, Current, Part, Supervisor, spawn_kept};
 use glassline_service::settings::AllowedConnections;
 use glassline_webrtc::Certificate;
@@ -18,7 +19,6 @@ use tokio::task::JoinHandle;
 
 use super::StartError;
 use crate::app::App;
-use crate::rtsp::{self, Listener, Rtsp};
 use crate::sessions::{SessionDefaults, Settings};
 
 /// Runs the hooks, whose list may change.

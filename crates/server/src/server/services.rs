@@ -10,6 +10,7 @@ use glassline_messages::MessageLinks;
 use glassline_playback::Playback;
 use glassline_playback::recordings::Recording;
 use glassline_rooms::Rooms;
+use glassline_rtsp_listener::{self as rtsp, Rtsp, RtspService};
 use glassline_service::settings::{AllowedConnections, Settings};
 use glassline_service::{self as service, Service};
 use glassline_transcoding::{Transcoders, TranscodingThreads};
@@ -28,7 +29,6 @@ use crate::http::{self, ViewerRoutes};
 use crate::onvif::Onvif;
 use crate::quic::{self, MoqService, Quic};
 use crate::reload;
-use crate::rtsp::{self, Rtsp, RtspService};
 use crate::sessions::{Bounds, Negotiator, Registry, SessionDefaults, Shards, Shared};
 
 /// A protocol by which viewers get streams.

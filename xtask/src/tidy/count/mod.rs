@@ -17,7 +17,7 @@ const CHANGELOG: &str = "CHANGELOG.md";
 const START: (&str, &str) = ("crates/server/src/server/mod.rs", "start_with");
 
 /// Crates above the cores: those of which the server is made.
-const SHELL: [&str; 15] = [
+const SHELL: [&str; 16] = [
     "access",
     "cluster-member",
     "config",
@@ -28,6 +28,7 @@ const SHELL: [&str; 15] = [
     "messages",
     "playback",
     "rooms",
+    "rtsp-listener",
     "runtime",
     "server",
     "service",

@@ -7,11 +7,12 @@ use axum::extract::State;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use glassline_rtsp_listener::{ClientView, RtspService};
+
 use super::super::extract::Query;
 use super::super::paging::{Extent, Page};
 use super::OfStream;
 use crate::app::App;
-use crate::rtsp::{ClientView, RtspService};
 
 /// A page of the list of clients that have a session.
 #[derive(Debug, Serialize, JsonSchema)]

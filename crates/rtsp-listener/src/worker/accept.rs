@@ -9,8 +9,8 @@ use mio::net::TcpStream;
 use rustls::ServerConfig;
 
 use super::Worker;
-use crate::rtsp::command::Command;
-use crate::rtsp::listener::{Accepted, SHED_PER_TURN};
+use crate::command::Command;
+use crate::listener::{Accepted, SHED_PER_TURN};
 
 /// Connections accepted, or refused, before clients are served.
 const ACCEPTS_PER_TURN: usize = 32;

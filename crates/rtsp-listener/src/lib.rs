@@ -15,6 +15,12 @@
 //! `egress::rtsp` makes and writes the bytes of streams, and `ingest::rtsp` publishes packets of
 //! clients. This module decides which client gets which stream, and answers requests.
 
+// This crate is outside the sans-IO cores: threads own clients in real time.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "the shell reads the clock for the cores"
+)]
+
 mod access;
 mod awaited_work;
 mod background;
@@ -29,6 +35,9 @@ mod event_source;
 mod failures;
 mod file_playback;
 mod listener;
+#[cfg(test)]
+#[path = "../../access/tests/login_cases/mod.rs"]
+mod login_cases;
 mod look_back;
 mod media_folder;
 mod metrics;
@@ -83,7 +92,7 @@ pub use counters::{Counters, Gauge};
 pub use glassline_egress::rtsp::{GroupRange, SendCounters};
 pub use glassline_ingest::rtsp::RecordCounters;
 pub use listener::Listener;
-pub(crate) use service::RtspService;
+pub use service::RtspService;
 pub use shared::{Handle, Shared};
 pub use view::ClientView;
 
@@ -197,15 +206,15 @@ pub struct Services {
     /// The media folder, if there is one.
     pub library: Option<Arc<Library>>,
     /// The recordings of streams.
-    pub(crate) playback: Arc<Playback>,
+    pub playback: Arc<Playback>,
     /// Streams of other servers; `None` for a server alone.
-    pub(crate) directory: Option<Arc<Directory>>,
+    pub directory: Option<Arc<Directory>>,
     /// Clock for NTP times.
     pub clock: Clock,
     /// The connections that failed.
-    pub(crate) failures: Arc<Failures>,
+    pub failures: Arc<Failures>,
     /// Supervisor of the RTSP threads.
-    pub(crate) supervisor: Arc<Supervisor>,
+    pub supervisor: Arc<Supervisor>,
 }
 
 impl Rtsp {

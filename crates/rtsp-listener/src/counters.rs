@@ -105,7 +105,7 @@ impl Requests {
 pub struct Gauge(std::sync::atomic::AtomicU64);
 
 impl Gauge {
-    pub(super) fn set(&self, to: usize) {
+    pub(crate) fn set(&self, to: usize) {
         self.0
             .store(to as u64, std::sync::atomic::Ordering::Relaxed);
     }

@@ -27,9 +27,9 @@ pub(super) const SHED_PER_TURN: usize = 16;
 #[derive(Debug)]
 pub struct Listener {
     local: SocketAddr,
-    pub(super) listeners: Vec<TcpListener>,
+    pub(crate) listeners: Vec<TcpListener>,
     /// Handshakes of a port within TLS; `None` for a plain port.
-    pub(super) tls: Option<Arc<ServerConfig>>,
+    pub tls: Option<Arc<ServerConfig>>,
 }
 
 impl Listener {

@@ -34,7 +34,7 @@ pub struct ClientView {
     pub bytes: u64,
     /// When the client connected.
     #[serde(skip)]
-    pub(crate) since: Instant,
+    pub since: Instant,
 }
 
 impl ClientView {

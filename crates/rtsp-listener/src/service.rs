@@ -17,16 +17,16 @@ use super::{ClientView, Handle, Shared, metrics};
 
 /// RTSP as one of the server's protocols; without state if it is turned off.
 #[derive(Debug)]
-pub(crate) struct RtspService(pub(crate) Option<Arc<Shared>>);
+pub struct RtspService(pub Option<Arc<Shared>>);
 
 impl RtspService {
     /// Returns the threads that serve clients.
-    pub(crate) fn threads(&self) -> impl Iterator<Item = &Handle> {
+    pub fn threads(&self) -> impl Iterator<Item = &Handle> {
         self.0.iter().flat_map(|shared| shared.threads())
     }
 
     /// Returns the clients of all threads that have a session.
-    pub(crate) async fn clients(&self) -> Vec<ClientView> {
+    pub async fn clients(&self) -> Vec<ClientView> {
         let mut clients = Vec::new();
         for thread in self.threads() {
             clients.extend(thread.clients().await.unwrap_or_default());

@@ -14,20 +14,20 @@ use glassline_runtime::{Heartbeat, Key, Serving, SourceRates, Turn, Waker};
 use mio::event::Event;
 use mio::{Events, Poll};
 
-use crate::rtsp::background::Background;
-use crate::rtsp::clients::{Clients, ReadOutcome};
-use crate::rtsp::command::{AwaitedStream, ClaimOutcome, Command, LookupResult};
-use crate::rtsp::counters::Counters;
-use crate::rtsp::delivery::Delivery;
-use crate::rtsp::event_source::EventSource;
-use crate::rtsp::listener::ThreadListeners;
-use crate::rtsp::publishers::{self, Publishers};
-use crate::rtsp::requests::Requests;
-use crate::rtsp::shared::Shared;
-use crate::rtsp::streams::Streams;
-use crate::rtsp::tunnels::Handover;
-use crate::rtsp::udp_clients::UdpClients;
-use crate::rtsp::{effect::Effect, media_folder};
+use crate::background::Background;
+use crate::clients::{Clients, ReadOutcome};
+use crate::command::{AwaitedStream, ClaimOutcome, Command, LookupResult};
+use crate::counters::Counters;
+use crate::delivery::Delivery;
+use crate::event_source::EventSource;
+use crate::listener::ThreadListeners;
+use crate::publishers::{self, Publishers};
+use crate::requests::Requests;
+use crate::shared::Shared;
+use crate::streams::Streams;
+use crate::tunnels::Handover;
+use crate::udp_clients::UdpClients;
+use crate::{effect::Effect, media_folder};
 
 /// Events that are handled in one turn.
 const EVENTS: usize = 1024;
