@@ -20,8 +20,6 @@ mod app;
 pub mod fuzzing {
     //! Drivers of fuzz targets that need what no caller of this crate may do.
 
-    #[cfg(fuzzing)]
-    pub use crate::quic::fuzzing::webtransport;
     pub use crate::sessions::fuzz_registry as registry;
 }
 mod hls;
@@ -30,7 +28,6 @@ mod http;
 #[path = "../../access/tests/login_cases/mod.rs"]
 mod login_cases;
 mod onvif;
-pub mod quic;
 #[cfg(test)]
 mod raw_h264;
 mod reload;

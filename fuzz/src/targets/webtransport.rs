@@ -2,5 +2,5 @@
 //! and messages of MoQ. Nobody gets a session without a right, and nothing is left of one.
 
 pub(crate) fn run(bytes: &[u8]) {
-    glassline_server::fuzzing::webtransport(bytes);
+    glassline_quic_listener::fuzzing::webtransport(bytes);
 }

@@ -14,7 +14,7 @@ use super::table;
 const CALL: &str = concat!("spawn_", "blocking(");
 
 /// Crates that the rule is for: those that the server is made of above the cores.
-const CRATES: [&str; 13] = [
+const CRATES: [&str; 14] = [
     "access",
     "cluster-member",
     "config",
@@ -22,6 +22,7 @@ const CRATES: [&str; 13] = [
     "ingest",
     "messages",
     "playback",
+    "quic-listener",
     "rtsp-listener",
     "runtime",
     "server",

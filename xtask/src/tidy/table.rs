@@ -55,11 +55,12 @@ pub(super) const CRATES: &[Row] = &[
     ("telemetry", &["access", "media", "runtime"]),
     ("config", &["access", "cluster", "cluster-nats", "congestion", "events", "hub", "ingest", "media", "messages", "object-storage", "quic", "recording", "rooms", "rtsp", "runtime", "telemetry", "transcode", "url", "webrtc"]),
     ("service", &["access", "config", "hub", "ingest", "latency", "net", "rooms", "runtime"]),
+    ("quic-listener", &["access", "cluster-member", "config", "congestion", "egress", "events", "hub", "ingest", "media", "messages", "quic", "rooms", "runtime", "service"]),
     ("transcoding", &["hub", "media", "net", "rtp", "runtime", "transcode"]),
     ("playback", &["access", "cmaf", "config", "demux", "events", "hub", "ingest", "latency", "media", "object-storage", "recording", "runtime", "service", "transcode", "transcoding"]),
     ("rtsp-listener", &["access", "cluster", "cluster-member", "config", "egress", "events", "hub", "ingest", "latency", "media", "net", "playback", "rtp", "rtsp", "runtime", "service"]),
     ("lab", &["client", "cluster-sim", "congestion", "demux", "egress", "hub", "media", "net", "quic", "rtp", "sctp", "sim", "voice", "webrtc"]),
-    ("server", &["access", "cluster", "cluster-member", "cluster-nats", "cmaf", "config", "congestion", "demux", "egress", "events", "hls", "hub", "ingest", "latency", "media", "messages", "net", "object-storage", "onvif", "playback", "quic", "recording", "rooms", "rtp", "rtsp", "rtsp-listener", "runtime", "sctp", "service", "telemetry", "transcode", "transcoding", "url", "webrtc"]),
+    ("server", &["access", "cluster", "cluster-member", "cluster-nats", "cmaf", "config", "demux", "egress", "events", "hls", "hub", "ingest", "latency", "media", "messages", "net", "onvif", "playback", "quic", "quic-listener", "recording", "rooms", "rtp", "rtsp", "rtsp-listener", "runtime", "sctp", "service", "telemetry", "transcode", "transcoding", "url", "webrtc"]),
     ("glassline", &["access", "client", "config", "devices", "hls", "ingest", "lab", "media", "net", "onvif", "recording", "runtime", "server", "sim"]),
 ];
 
@@ -107,12 +108,11 @@ pub(super) const ROOMS: &[(&str, &[Row])] = &[
         ("http/server", &["sessions"]),
         ("stored", &["talk"]),
         ("app", &["http/server", "onvif", "sessions", "stored"]),
-        ("quic", &[]),
-        ("http", &["app", "http/server", "onvif", "quic", "sessions", "stored", "talk"]),
+        ("http", &["app", "http/server", "onvif", "sessions", "stored", "talk"]),
         ("hls", &["app", "http", "http/server", "sessions"]),
         ("reload", &["addresses", "app"]),
         ("sweep", &["app", "sessions"]),
-        ("server", &["addresses", "app", "hls", "http", "http/server", "onvif", "quic", "reload", "sessions", "stored", "sweep", "talk"]),
+        ("server", &["addresses", "app", "hls", "http", "http/server", "onvif", "reload", "sessions", "stored", "sweep", "talk"]),
     ]),
     ("client", &[
         ("agent", &[]),

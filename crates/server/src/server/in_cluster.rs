@@ -10,12 +10,12 @@ use glassline_config::{ClusterOrigin, Config, Notices, Rebalance};
 use glassline_ingest as ingest;
 use glassline_messages::MessageLinks;
 use glassline_quic::moq::NodeClock;
+use glassline_quic_listener::{NodeServices, Quic};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use super::StartError;
 use super::foundation::Foundation;
-use crate::quic::{NodeServices, Quic};
 
 /// Creates what this server needs as one of a cluster, if it is one.
 pub(super) fn services(

@@ -33,6 +33,7 @@ use glassline_config::Config;
 use glassline_hub::Hub;
 use glassline_ingest::{self as ingest, SourceSpec};
 use glassline_quic::Fingerprint;
+use glassline_quic_listener::Quic;
 use glassline_rtsp_listener::Rtsp;
 use glassline_runtime::Supervisor;
 use glassline_service as service;
@@ -41,7 +42,6 @@ use glassline_transcoding::TranscodingThreads;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use crate::quic::Quic;
 use crate::reload::Reloading;
 use crate::sessions::Shards;
 use access::Access;

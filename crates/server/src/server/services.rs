@@ -9,6 +9,7 @@ use glassline_config::Config;
 use glassline_messages::MessageLinks;
 use glassline_playback::Playback;
 use glassline_playback::recordings::Recording;
+use glassline_quic_listener::{self as quic, MoqService, Quic};
 use glassline_rooms::Rooms;
 use glassline_rtsp_listener::{self as rtsp, Rtsp, RtspService};
 use glassline_service::settings::{AllowedConnections, Settings};
@@ -27,7 +28,6 @@ use crate::hls::{self, Hls};
 use crate::http::server::{ListenerCounters, Places};
 use crate::http::{self, ViewerRoutes};
 use crate::onvif::Onvif;
-use crate::quic::{self, MoqService, Quic};
 use crate::reload;
 use crate::sessions::{Bounds, Negotiator, Registry, SessionDefaults, Shards, Shared};
 

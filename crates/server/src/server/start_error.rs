@@ -4,11 +4,12 @@ use glassline_access::auth::KeyRingError;
 use glassline_access::outbound::ClientError;
 use glassline_access::tls::{AcmeError, FilesError, LanError};
 use glassline_config::{ClusterError, Collisions, ProgramsError};
+use glassline_quic_listener as quic;
 
 use crate::stored::StateFileError;
 use glassline_ingest as ingest;
 
-use crate::{quic, sessions};
+use crate::sessions;
 
 /// The reason why the server could not start.
 #[derive(Debug, thiserror::Error)]

@@ -7,6 +7,7 @@ use glassline_config::Config;
 use glassline_ingest::library::Library;
 use glassline_ingest::{self as ingest, SourceSpec};
 use glassline_messages::MessageLinks;
+use glassline_quic_listener::NodeServices;
 
 use super::StartError;
 use super::access::Access;
@@ -14,7 +15,6 @@ use super::balance::Spread;
 use super::drain::Leaving;
 use super::foundation::Foundation;
 use super::{in_cluster, parts};
-use crate::quic::NodeServices;
 use crate::stored::{self, Stored};
 use crate::talk::Loudspeakers;
 

@@ -17,7 +17,7 @@ const CHANGELOG: &str = "CHANGELOG.md";
 const START: (&str, &str) = ("crates/server/src/server/mod.rs", "start_with");
 
 /// Crates above the cores: those of which the server is made.
-const SHELL: [&str; 16] = [
+const SHELL: [&str; 17] = [
     "access",
     "cluster-member",
     "config",
@@ -27,6 +27,7 @@ const SHELL: [&str; 16] = [
     "latency",
     "messages",
     "playback",
+    "quic-listener",
     "rooms",
     "rtsp-listener",
     "runtime",

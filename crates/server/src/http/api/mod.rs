@@ -9,6 +9,7 @@ use axum::{Extension, Json};
 use glassline_access::auth::Pattern;
 use glassline_hub::{State as StreamState, Stream};
 use glassline_latency::StreamLatency;
+use glassline_quic_listener::{MoqService, Sender};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -43,7 +44,6 @@ use super::problem::Problem;
 use super::rules::Right;
 use super::viewer_routes::ViewerRoutes;
 use crate::app::App;
-use crate::quic::{MoqService, Sender};
 pub(super) use clock::clock;
 use media_ports::{IsHere, MediaPorts};
 use publishing::SourceView;

@@ -7,11 +7,12 @@ use axum::extract::State;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use glassline_quic_listener::{MoqService, SessionView};
+
 use super::super::extract::Query;
 use super::super::paging::{Extent, Page};
 use super::OfStream;
 use crate::app::App;
-use crate::quic::{MoqService, SessionView};
 
 /// A page of the list of QUIC sessions.
 #[derive(Debug, Serialize, JsonSchema)]

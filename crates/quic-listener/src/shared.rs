@@ -18,7 +18,7 @@ const DEPARTURE: Duration = Duration::from_secs(1);
 
 /// The part of the QUIC listener that other parts of the server use.
 #[derive(Debug)]
-pub(crate) struct Shared {
+pub struct Shared {
     pub(super) accounts: Arc<Accounts>,
     pub(super) counters: Arc<Counters>,
     pub(super) fingerprint: watch::Sender<Fingerprint>,
@@ -41,7 +41,8 @@ impl Shared {
         self.congestion.replace(algorithm);
     }
 
-    pub(crate) fn fingerprint(&self) -> Fingerprint {
+    /// Returns the fingerprint of the certificate that is shown now.
+    pub fn fingerprint(&self) -> Fingerprint {
         *self.fingerprint.borrow()
     }
 
@@ -51,7 +52,7 @@ impl Shared {
     }
 
     /// Returns what tells the present fingerprint, and each one after it.
-    pub(crate) fn watch_fingerprint(&self) -> watch::Receiver<Fingerprint> {
+    pub fn watch_fingerprint(&self) -> watch::Receiver<Fingerprint> {
         self.fingerprint.subscribe()
     }
 
@@ -59,7 +60,7 @@ impl Shared {
     ///
     /// # Errors
     /// The certificate and its key are not usable together; the old certificate stays.
-    pub(crate) fn renew(&self, identity: &Identity) -> Result<bool, IdentityError> {
+    pub fn renew(&self, identity: &Identity) -> Result<bool, IdentityError> {
         self.server.renew(identity)?;
         let fingerprint = identity.fingerprint();
         Ok(self.fingerprint.send_replace(fingerprint) != fingerprint)

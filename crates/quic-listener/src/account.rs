@@ -160,14 +160,16 @@ impl Account {
 /// One session as operators see it.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[schemars(rename = "QuicSession")]
-pub(crate) struct SessionView {
-    pub(crate) id: u64,
-    pub(crate) peer: String,
+pub struct SessionView {
+    /// Number of the session since the server started.
+    pub id: u64,
+    /// Address of the client, with its port.
+    pub peer: String,
     /// Version of moq-lite that the session negotiated.
     version: &'static str,
     open_s: f64,
     /// Names of the streams that the session publishes.
-    pub(crate) publishes: Vec<String>,
+    pub publishes: Vec<String>,
     /// Whether the session may read streams.
     reads: bool,
     /// Bytes of frames received from the session.
@@ -175,21 +177,21 @@ pub(crate) struct SessionView {
     /// Bytes of frames sent to the session.
     sent_bytes: u64,
     /// Useful bits a second received over the last second.
-    pub(crate) goodput_bps: Option<u64>,
+    pub goodput_bps: Option<u64>,
     /// Statistics of the sender of media: those that a publisher reports, or the server's own.
     #[serde(flatten)]
-    pub(crate) sender: Sender,
+    pub sender: Sender,
 }
 
 /// Statistics of the sender of media. A missing field is unknown.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
-pub(crate) struct Sender {
+pub struct Sender {
     pub(crate) app_rtt_ms: Option<f64>,
     pub(crate) transport_rtt_ms: Option<f64>,
     /// Bytes sent again, divided by bytes acknowledged.
     pub(crate) rtx_overhead_ratio: Option<f64>,
     /// Bit rate that the encoder was last set to.
-    pub(crate) bitrate_bps: Option<u64>,
+    pub bitrate_bps: Option<u64>,
     /// Estimate of the rate that the path can carry, in bits a second.
     pub(crate) deliverable_bps: Option<u64>,
     /// Bytes of media that wait to be sent or acknowledged.

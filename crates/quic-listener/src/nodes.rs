@@ -21,13 +21,15 @@ use super::{OpenedSession, Reason, SessionContext};
 
 /// The parts of the server that its cluster needs.
 #[derive(Clone, Debug)]
-pub(crate) struct NodeServices {
-    pub(crate) identity: Identity,
-    pub(crate) provenances: Arc<Provenances>,
+pub struct NodeServices {
+    /// Name, secret and clock of this server in the cluster.
+    pub identity: Identity,
+    /// The ways that pulled streams have taken.
+    pub provenances: Arc<Provenances>,
     /// Finds streams on further servers.
-    pub(crate) directory: Arc<Directory>,
+    pub directory: Arc<Directory>,
     /// Messages beside streams.
-    pub(crate) messages: Arc<MessageLinks>,
+    pub messages: Arc<MessageLinks>,
 }
 
 /// The part that other servers read.

@@ -16,23 +16,23 @@ use super::{SessionView, Shared, metrics};
 
 /// MoQ as one of the server's protocols; without state if QUIC is turned off.
 #[derive(Debug)]
-pub(crate) struct MoqService(pub(crate) Option<Arc<Shared>>);
+pub struct MoqService(pub Option<Arc<Shared>>);
 
 impl MoqService {
     /// Returns all sessions at `now`.
-    pub(crate) fn sessions(&self, now: Instant) -> Vec<SessionView> {
+    pub fn sessions(&self, now: Instant) -> Vec<SessionView> {
         let shared = self.0.as_ref();
         shared.map_or_else(Vec::new, |shared| shared.sessions(now))
     }
 
     /// Returns the SHA-256 of the certificate; `None` if QUIC is turned off.
-    pub(crate) fn fingerprint(&self) -> Option<String> {
+    pub fn fingerprint(&self) -> Option<String> {
         let shared = self.0.as_ref();
         shared.map(|shared| shared.fingerprint().to_string())
     }
 
     /// Returns the SHA-256 of the certificate that comes next; `None` before it is announced.
-    pub(crate) fn next_fingerprint(&self) -> Option<String> {
+    pub fn next_fingerprint(&self) -> Option<String> {
         let next = self.0.as_ref()?.next_fingerprint()?;
         Some(next.to_string())
     }

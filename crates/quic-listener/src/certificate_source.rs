@@ -13,7 +13,7 @@ use super::pinned::PinnedCertificates;
 
 /// The certificate of a store, or one that the server makes and clients pin by its SHA-256.
 #[derive(Clone, Debug)]
-pub(crate) struct CertificateSource {
+pub struct CertificateSource {
     pinned: Arc<Mutex<PinnedCertificates>>,
     store: Option<Arc<CertificateStore>>,
 }
@@ -21,7 +21,7 @@ pub(crate) struct CertificateSource {
 impl CertificateSource {
     /// Creates the source of a listener with this configuration. Certificates that the server makes
     /// are kept beside `state_file`; `None` keeps them as long as the process.
-    pub(crate) fn new(
+    pub fn new(
         config: &config::Quic,
         store: Option<Arc<CertificateStore>>,
         state_file: Option<&Path>,

@@ -9,6 +9,12 @@
 //! and nothing requests more. A publisher that announces streams beyond its rights, or with invalid
 //! names, is disconnected with a reason.
 
+// This crate is outside the sans-IO cores: sessions end by the clock.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "the shell reads the clock for the cores"
+)]
+
 mod access;
 mod account;
 mod broadcasts;
@@ -18,8 +24,11 @@ mod counters;
 mod exclusion;
 mod failures;
 #[cfg(fuzzing)]
-pub(crate) mod fuzzing;
+pub mod fuzzing;
 mod grants;
+#[cfg(test)]
+#[path = "../../access/tests/login_cases/mod.rs"]
+mod login_cases;
 mod messages;
 mod metrics;
 mod newcomer_rates;
@@ -61,12 +70,12 @@ use nodes::Nodes;
 use places::{Handshake, Places};
 use upkeep::look_after;
 
-pub(crate) use account::{Sender, SessionView};
-pub(crate) use certificate_source::CertificateSource;
+pub use account::{Sender, SessionView};
+pub use certificate_source::CertificateSource;
 pub(crate) use counters::Reason;
-pub(crate) use nodes::NodeServices;
-pub(crate) use service::MoqService;
-pub(crate) use shared::Shared;
+pub use nodes::NodeServices;
+pub use service::MoqService;
+pub use shared::Shared;
 pub use start_error::StartError;
 
 /// Interval at which the listener shows that it makes progress.
@@ -77,7 +86,7 @@ const FAREWELL: Duration = Duration::from_secs(1);
 
 /// The running QUIC listener.
 #[derive(Debug)]
-pub(crate) struct Quic {
+pub struct Quic {
     shared: Arc<Shared>,
     local: SocketAddr,
     tasks: Vec<JoinHandle<()>>,
@@ -107,23 +116,27 @@ struct SessionContext {
 
 /// The parts of the server that QUIC needs.
 #[derive(Debug)]
-pub(crate) struct Services {
-    pub(crate) hub: Arc<Hub>,
-    pub(crate) users: Arc<Users>,
+pub struct Services {
+    /// The streams of the server.
+    pub hub: Arc<Hub>,
+    /// Users and tokens, and the rights that they give.
+    pub users: Arc<Users>,
     /// Which pages of browsers may use the server.
-    pub(crate) sites: Arc<Sites>,
-    pub(crate) clock: Clock,
+    pub sites: Arc<Sites>,
+    /// The clock that frames are stamped by.
+    pub clock: Clock,
     /// The connections that failed.
-    pub(crate) failures: Arc<Failures>,
-    pub(crate) supervisor: Arc<Supervisor>,
+    pub failures: Arc<Failures>,
+    /// The supervisor of the tasks.
+    pub supervisor: Arc<Supervisor>,
     /// The services for other servers; `None` for a server alone.
-    pub(crate) cluster: Option<NodeServices>,
+    pub cluster: Option<NodeServices>,
 }
 
 impl Quic {
     /// Listens if `config` has an address, with the certificate of `source`. Must be called within
     /// tokio.
-    pub(crate) fn start(
+    pub fn start(
         config: &config::Quic,
         source: CertificateSource,
         services: Services,
@@ -206,15 +219,18 @@ impl Quic {
         }))
     }
 
-    pub(crate) const fn local_addr(&self) -> SocketAddr {
+    /// Returns the UDP address that the server listens at.
+    pub const fn local_addr(&self) -> SocketAddr {
         self.local
     }
 
-    pub(crate) const fn shared(&self) -> &Arc<Shared> {
+    /// Returns the parts that all sessions have in common.
+    pub const fn shared(&self) -> &Arc<Shared> {
         &self.shared
     }
 
-    pub(crate) async fn join(self) {
+    /// Waits until all tasks of the listener have ended.
+    pub async fn join(self) {
         for task in self.tasks {
             let _ = task.await;
         }
