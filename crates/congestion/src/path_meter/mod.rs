@@ -80,6 +80,9 @@ pub struct PathSigns {
     pub newest: u64,
     /// Rate of recent trains; `None` if too little arrived behind each other.
     pub train: Option<TrainRate>,
+    /// Rate of those that left together: beside another flow's queue, only these say what the link carries,
+    /// because packets that leave apart have that flow's between them.
+    pub burst: Option<TrainRate>,
     /// Rate at which packets arrived in the last 600 ms; a lower bound if `has_gap`.
     pub carried: Bitrate,
     /// Whether feedback of the last 1.5 s is missing.
@@ -133,8 +136,29 @@ struct Report {
     queues_us: i64,
     /// Whether packets before these were not described.
     is_behind_gap: bool,
-    train_bytes: u64,
-    train_us: i64,
+    /// Packets that queued behind each other, and those of them that left together.
+    train: Train,
+    burst: Train,
+}
+
+/// Packets that queued behind others, and the time by which they arrived behind these.
+#[derive(Clone, Copy, Debug, Default)]
+struct Train {
+    bytes: u64,
+    us: i64,
+}
+
+impl Train {
+    const fn add(&mut self, bytes: u64, us: i64) {
+        self.bytes += bytes;
+        self.us = self.us.saturating_add(us);
+    }
+
+    /// Returns the rate, where the time is at least `us_min`.
+    #[expect(clippy::cast_precision_loss, reason = "far below 2^52")]
+    fn rate(self, us_min: i64) -> Bitrate {
+        bitrate(self.bytes as f64 / self.us.max(us_min) as f64 * 1e6)
+    }
 }
 
 /// Least delay of the path, in µs, with an unknown difference of the clocks.
@@ -175,8 +199,8 @@ impl PathMeter {
             queue_us: i64::MAX,
             queues_us: 0,
             is_behind_gap: false,
-            train_bytes: 0,
-            train_us: 0,
+            train: Train::default(),
+            burst: Train::default(),
         };
         let mut is_lost = false;
         for passage in passages {
@@ -228,8 +252,10 @@ impl PathMeter {
             let overlaps =
                 apart_us <= TOGETHER_US || queue_us >= apart_us.saturating_add(OVERLAP_US);
             if latest.number + 1 == passage.number && apart_us >= 0 && behind_us >= 0 && overlaps {
-                report.train_bytes += passage.bytes;
-                report.train_us = report.train_us.saturating_add(behind_us);
+                report.train.add(passage.bytes, behind_us);
+                if apart_us <= TOGETHER_US {
+                    report.burst.add(passage.bytes, behind_us);
+                }
             }
         }
         if self.latest.is_none_or(|it| it.number < passage.number) {
@@ -249,16 +275,21 @@ impl PathMeter {
             let recent = self.reports.iter().rev();
             recent.take_while(move |it| age(it) <= span)
         };
-        let queue_us = |it: &Report| if it.lost < it.packets { it.queue_us } else { 0 };
+        // A report of lost packets alone says nothing of the queue.
+        let has_arrivals = |it: &&Report| it.lost < it.packets;
+        let latest = self.reports.iter().rev().find(has_arrivals);
+        let queue_us = |it: &Report| it.queue_us;
         let arrived = i64::try_from(newest.packets - newest.lost).unwrap_or(i64::MAX);
-        let standing = within(STANDING).map(queue_us).min();
+        let standing = within(STANDING).filter(has_arrivals).map(queue_us).min();
+        let standing = standing.or(latest.map(queue_us));
         let duration = |us: i64| Duration::from_micros(u64::try_from(us).unwrap_or_default());
         Some(PathSigns {
             newest: self.newest,
-            train: self.train(now),
+            train: self.rate_of(now, |it| it.train),
+            burst: self.rate_of(now, |it| it.burst),
             carried: self.carried(now),
             has_gap: within(GAP).any(|it| it.is_behind_gap),
-            standing: duration(standing.unwrap_or_else(|| queue_us(newest))),
+            standing: duration(standing.unwrap_or_default()),
             queue: duration(newest.queues_us / arrived.max(1)),
             packets: within(LOSSES).map(|it| it.packets).sum(),
             lost: within(LOSSES).map(|it| it.lost).sum(),
@@ -266,27 +297,25 @@ impl PathMeter {
         })
     }
 
-    fn train(&self, now: Instant) -> Option<TrainRate> {
-        #[expect(clippy::cast_precision_loss, reason = "far below 2^52")]
-        let rate =
-            |bytes: u64, us: i64, us_min: i64| bitrate(bytes as f64 / us.max(us_min) as f64 * 1e6);
-        let (mut bytes, mut us, mut best) = (0, 0_i64, Bitrate::default());
+    fn rate_of(&self, now: Instant, of: impl Fn(&Report) -> Train) -> Option<TrainRate> {
+        let (mut all, mut best) = (Train::default(), Bitrate::default());
         for report in self.reports.iter().rev() {
             let age = now.saturating_duration_since(report.at);
-            let is_enough = bytes >= TRAIN_BYTES_ENOUGH || us >= TRAIN_US_ENOUGH;
-            if is_enough || age > KEPT || bytes >= TRAIN_BYTES_MIN && age > TRAINS {
+            let is_enough = all.bytes >= TRAIN_BYTES_ENOUGH || all.us >= TRAIN_US_ENOUGH;
+            if is_enough || age > KEPT || all.bytes >= TRAIN_BYTES_MIN && age > TRAINS {
                 break;
             }
-            bytes += report.train_bytes;
-            us = us.saturating_add(report.train_us);
-            if report.train_bytes >= TRAIN_BYTES_MIN / 2 {
-                best = best.max(rate(report.train_bytes, report.train_us, TICK_US));
+            let train = of(report);
+            all.add(train.bytes, train.us);
+            if train.bytes >= TRAIN_BYTES_MIN / 2 {
+                best = best.max(train.rate(TICK_US));
             }
         }
-        (bytes >= TRAIN_BYTES_MIN).then(|| TrainRate {
-            rate: rate(bytes, us, TOGETHER_US),
-            best: best.max(rate(bytes, us, TOGETHER_US)),
-            bytes,
+        let rate = all.rate(TOGETHER_US);
+        (all.bytes >= TRAIN_BYTES_MIN).then(|| TrainRate {
+            rate,
+            best: best.max(rate),
+            bytes: all.bytes,
         })
     }
 

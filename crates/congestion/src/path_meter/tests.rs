@@ -101,6 +101,27 @@ fn frames_of_two_packets_measure_a_path_that_they_hardly_use() {
 }
 
 #[test]
+fn behind_the_queue_of_others_packets_that_left_together_still_measure_the_link() {
+    let mut path = Path::new(4_000);
+    path.frames(2, 1_000);
+    for _ in 0..50 {
+        // Half of the link's time is another flow's, whose queue has 200 ms.
+        let (queue_us, others_us) = (200_000, 20_000);
+        let now_us = i64::try_from(path.ms * 1_000).expect("soon");
+        path.free_at_us = (path.free_at_us + others_us).max(now_us + queue_us);
+        path.frames(2, 40);
+    }
+    assert!(path.signs().standing > Duration::from_millis(150));
+    let burst = path.signs().burst.expect("frames of two packets");
+    assert!(
+        (3_600..4_400).contains(&(burst.rate.bps() / 1_000)),
+        "{burst:?}"
+    );
+    let found = path.train_kbps();
+    assert!(found < 700, "the others' packets are between: {found}");
+}
+
+#[test]
 fn a_path_that_narrows_or_widens_is_seen_within_half_a_second() {
     let mut path = Path::new(5_000);
     path.frames(8, 3_000);

@@ -25,6 +25,8 @@ group! {
         /// Bursts of loss that a trial would see if the loss were random. With 6, chance
         /// shows no more than one in 1.7 % of trials (Poisson).
         trial_bursts: f64 = 6.0,
+        /// Time within which a trial has to see them.
+        trial_time_max: Duration = Duration::from_secs(10),
         /// Ratio of loss during a trial to loss before it below which the loss has vanished.
         vanished: f64 = 0.25,
         /// Ratio of loss during a trial to loss before it below which the loss is caused by

@@ -286,6 +286,11 @@ impl Policer {
         of.is_backlogged || self.count.loss_ratio() >= self.test.plain_loss
     }
 
+    /// Returns the time after which a count without a result ends.
+    fn count_time_max(&self, of: &PolicerInputs) -> Duration {
+        self.test.count_time_max.max(of.smoothed * 8)
+    }
+
     /// Begins a trial if the loss cannot be random.
     fn suspect(&mut self, of: &PolicerInputs) {
         let count = self.count;
@@ -309,7 +314,7 @@ impl Policer {
                 return self.enter_after_drain(phase, of);
             }
         }
-        if elapsed > self.test.count_time_max.max(of.smoothed * 8) {
+        if elapsed > self.count_time_max(of) {
             self.random_loss.learn(&count, of.mtu);
             self.count = LossCount::new(of.now);
         }
@@ -321,6 +326,12 @@ impl Policer {
         let count = self.count;
         let packets = |count: &LossCount| (count.delivered + count.lost) / of.mtu;
         let expected = packets(&count) * f64::from(before.count.bursts) / packets(&before.count);
+        let elapsed = count.elapsed(of.now);
+        let least = self.test.trial_bursts * elapsed.div_duration_f64(self.test.trial_time_max);
+        if elapsed > self.count_time_max(of) && expected < least {
+            // What came through while a path stood is no rate of a bucket, and ends no trial.
+            return self.clear(of);
+        }
         if count.rounds < 2 || expected < self.test.trial_bursts {
             return;
         }

@@ -5,6 +5,10 @@ use std::time::Instant;
 use super::overdraft::Overdraft;
 use super::{Bucket, Phase, Policer, PolicerInputs, TrialBaseline};
 
+/// Bytes beyond a bucket's burst that a probe has to pass, in seconds at the bucket's rate, from two packets to
+/// eight: a rate that was found while the path had nearly stopped is left within some seconds.
+const SLACK: f64 = 0.5;
+
 /// A probe whether a policer passes more than is assumed.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Probe {
@@ -45,7 +49,7 @@ impl Policer {
             self.confirmed |= self.is_evident(of);
             bucket.drop_seen();
             self.rest(bucket, of);
-        } else if above > bucket.burst + 8.0 * of.mtu
+        } else if above > bucket.burst + (SLACK * bucket.rate).clamp(2.0 * of.mtu, 8.0 * of.mtu)
             || (count.elapsed(of.now) > self.policed.probe_time_max
                 && above > self.policed.probe_used() * bucket.rate * elapsed)
         {

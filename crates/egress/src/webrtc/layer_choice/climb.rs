@@ -353,7 +353,8 @@ impl Climb {
             self.train(situation);
             return None;
         }
-        let highest = match self.trains.are_sure {
+        // Where a probe failed, the next layer may fit all the same.
+        let highest = match self.trains.are_sure && (self.failures == 0 || is_wider) {
             true => ceiling,
             false => place + 1,
         };

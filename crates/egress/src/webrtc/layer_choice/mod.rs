@@ -10,6 +10,7 @@
 //! arguments and results.
 
 mod climb;
+mod others_queue;
 mod reason;
 
 use std::time::{Duration, Instant};
@@ -19,6 +20,7 @@ use glassline_media::{Bitrate, LayerIndex, Temporal};
 
 use climb::Climb;
 pub(crate) use climb::PADDING_PACKET;
+use others_queue::OthersQueue;
 pub use reason::Reason;
 
 /// Standing queue from which on a path is overloaded. Targets of controllers and jitter are below.
@@ -39,6 +41,8 @@ const LOST_ONE_IN: u64 = 10;
 const LOST_HEAVY_ONE_IN: u64 = 3;
 /// Time for which a short queue has to lose packets: a flow that begins beside the viewer overruns it for a moment.
 const LOSING_MIN: Duration = Duration::from_secs(1);
+/// That time where another flow keeps the queue: when it is full, all lose packets for a round trip or two.
+const LOSING_OTHERS_MIN: Duration = Duration::from_millis(2_500);
 /// Queue below which losses are those of a policer.
 const POLICED_QUEUE_MAX: Duration = Duration::from_millis(15);
 /// Time for which losses without a queue have to last: longer than they are counted, so that some moments
@@ -128,6 +132,7 @@ pub(crate) struct LayerChoice {
     /// Since when the path has been overloaded, and since when it has lost packets.
     overloaded: Option<Instant>,
     losing: Option<Instant>,
+    others: OthersQueue,
     climb: Climb,
 }
 
@@ -141,6 +146,7 @@ impl LayerChoice {
             request: LayerRequest::default(),
             overloaded: None,
             losing: None,
+            others: OthersQueue::default(),
             climb: Climb::new(now),
         }
     }
@@ -179,6 +185,14 @@ impl LayerChoice {
     /// Decides anew. Returns whether the viewer should get another layer than before.
     pub(crate) fn decide(&mut self, situation: &Situation<'_>) -> bool {
         let Situation { rungs, now, .. } = *situation;
+        if matches!(self.reason, Reason::Narrow { .. } | Reason::Held(_)) {
+            self.others
+                .note(situation.signs.standing, situation.waited, now);
+        }
+        let situation = &Situation {
+            signs: self.own_signs(situation.signs),
+            ..*situation
+        };
         self.climb.note(situation);
         if self.settle(rungs, now) {
             return true;
@@ -205,6 +219,11 @@ impl LayerChoice {
             self.climb.rest(self.since, now);
             return false;
         }
+        let ceiling = match self.others.stands() {
+            // The other flow gives way to a small step, as to one of its own kind.
+            true => place + 1,
+            false => ceiling,
+        };
         match self.climb.climb(situation, place, ceiling, self.since) {
             Some(up) => self.take(rungs[up].selection, Reason::Held(rungs[up].cost()), now),
             None => false,
@@ -249,6 +268,17 @@ impl LayerChoice {
         }
     }
 
+    /// Returns the signs without those of a queue of others.
+    fn own_signs(&self, signs: PathSigns) -> PathSigns {
+        match self.others.stands() {
+            true => PathSigns {
+                train: signs.burst,
+                ..signs
+            },
+            false => signs,
+        }
+    }
+
     /// Returns what the path carries, if it is overloaded by the present layer, which costs `cost`.
     fn overload(&mut self, situation: &Situation<'_>, cost: Bitrate) -> Option<Bitrate> {
         let Situation {
@@ -257,12 +287,13 @@ impl LayerChoice {
         let train = signs.train.filter(|it| it.bytes >= TRAIN_SURE);
         // What feedback is missing of says less than the path carries, and makes frames wait.
         let arrived = (!signs.has_gap).then_some(signs.carried);
-        let stands = signs.standing >= QUEUE_MAX;
+        let is_own = !self.others.stands();
+        let stands = signs.standing >= QUEUE_MAX && is_own;
         let by_trains = train.map(|it| it.rate).or(arrived.filter(|_| stands));
         let is_settled = now.saturating_duration_since(self.since) >= SETTLED;
         let is_losing = self.is_losing(&signs, now);
         let mut carried = None;
-        if stands || waited >= WAIT_MAX {
+        if stands || waited >= WAIT_MAX && is_own {
             carried = by_trains;
         }
         let is_held_back = waited >= WAIT_LONG && signs.packets >= PACKETS_MIN;
@@ -287,6 +318,9 @@ impl LayerChoice {
         }
         let since = *self.losing.get_or_insert(now);
         let lasts = now.saturating_duration_since(since);
+        if self.others.stands() {
+            return lasts >= LOSING_OTHERS_MIN;
+        }
         is_policed(signs) && lasts >= LOSING_POLICED_MIN
             || signs.queue >= QUEUE_MAX
             || signs.lost * LOST_HEAVY_ONE_IN >= signs.packets
@@ -319,6 +353,7 @@ impl LayerChoice {
         self.selection = selection;
         self.since = now;
         (self.overloaded, self.losing) = (None, None);
+        self.others.restart();
         true
     }
 }

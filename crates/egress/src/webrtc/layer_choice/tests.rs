@@ -32,6 +32,7 @@ impl Viewer {
             signs: PathSigns {
                 newest: 0,
                 train: None,
+                burst: None,
                 carried: kbps(2_700),
                 has_gap: false,
                 standing: Duration::ZERO,
@@ -129,7 +130,37 @@ fn a_viewer_moves_up_once_a_probe_has_held_and_later_after_failures() {
     assert_eq!(viewer.pass(1_500), (1, 0), "the probe fails");
     viewer.signs.queue = Duration::ZERO;
     assert_eq!(viewer.pass(600), (1, 0), "not at once");
-    assert_eq!(viewer.pass(2_500), (3, 1));
+    assert_eq!(viewer.pass(2_000), (2, 1), "where the best layer failed");
+    assert_eq!(viewer.pass(2_000), (3, 1));
+}
+
+#[test]
+fn a_viewer_beside_a_flow_that_fills_the_queue_gets_what_that_flow_leaves() {
+    let mut viewer = Viewer::new(3);
+    // Trains say what is sent, as packets of the other flow come between.
+    viewer.train(800);
+    (viewer.signs.standing, viewer.signs.queue) = (200 * MS, 210 * MS);
+    assert_eq!(viewer.pass(300), (2, 1));
+    viewer.train(500);
+    assert_eq!(viewer.pass(300), (1, 1));
+    viewer.train(150);
+    assert_eq!(viewer.pass(1_500), (1, 0));
+    viewer.signs.burst = Some(TrainRate {
+        rate: kbps(4_000),
+        best: kbps(4_000),
+        bytes: 3_000,
+    });
+    assert_eq!(viewer.pass(2_000), (2, 1));
+    viewer.train(500);
+    (viewer.signs.carried, viewer.signs.lost) = (kbps(500), 2);
+    let (_, longest) = probes(&mut viewer, 60, |viewer| {
+        let is_probing = viewer.choice.is_probing();
+        viewer.signs.queue = if is_probing { 350 * MS } else { 210 * MS };
+    });
+    assert!(viewer.choice.layer().0 == 2 && longest < 4, "{longest}");
+    (viewer.signs.standing, viewer.signs.queue) = (Duration::ZERO, Duration::ZERO);
+    viewer.train(4_000);
+    assert_eq!(viewer.pass(20_000), (3, 1), "the other flow is gone");
 }
 
 #[test]

@@ -9,6 +9,9 @@ use glassline_media::LayerIndex;
 pub(in crate::webrtc) struct SendLimits {
     /// Time that a unit may wait before the viewer skips to the next keyframe.
     pub(super) wait: Duration,
+    /// Longest such time where keyframes are far apart and come on no request: a quarter of the time between
+    /// them. `None` for the time above.
+    pub(super) wait_sparse: Option<Duration>,
     /// Longest time that a keyframe may take on its way, which does not count as time that it or the
     /// units behind it wait.
     pub(super) keyframe: Duration,
@@ -34,6 +37,7 @@ impl SendLimits {
     /// keyframes hold packets back.
     pub(in crate::webrtc) const UNPACED: Self = Self {
         wait: Duration::from_millis(200),
+        wait_sparse: None,
         keyframe: Duration::ZERO,
         leave_out: Some(LEAVE_OUT),
         catch_up_bytes: CATCH_UP_BYTES_MAX,
@@ -42,9 +46,11 @@ impl SendLimits {
     /// Limits for a session with congestion control, where a keyframe takes the time that the path
     /// needs for it: five times an average frame's bytes take 170 ms where the stream just fits. The
     /// frames behind it wait as long, and that time does not count. The frames since the last keyframe
-    /// must arrive before live ones do.
+    /// must arrive before live ones do. A viewer that skips stands until the next keyframe, so that four
+    /// seconds from one to the next and a wait of one second show as many frames as two and half a second.
     pub(in crate::webrtc) const PACED: Self = Self {
         wait: Duration::from_millis(500),
+        wait_sparse: Some(Duration::from_millis(2_500)),
         keyframe: Duration::from_secs(2),
         leave_out: Some(LEAVE_OUT),
         catch_up_bytes: 512 << 10,
@@ -62,6 +68,7 @@ impl SendLimits {
     pub(in crate::webrtc) fn waiting(self, lag: Option<Duration>) -> Self {
         Self {
             wait: lag.unwrap_or(self.wait),
+            wait_sparse: self.wait_sparse.filter(|_| lag.is_none()),
             ..self
         }
     }

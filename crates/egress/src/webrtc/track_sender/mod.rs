@@ -328,6 +328,9 @@ impl TrackSender {
         let gap = self.next.is_some_and(|next| unit.index > next);
         self.next = Some(unit.index + 1);
         let starts = self.starts_with(unit);
+        if starts && self.kind() == Kind::Video {
+            self.asks.note_keyframe(now);
+        }
         if self.kind() == Kind::Video && gap && !starts {
             self.wants_keyframe = true;
         }

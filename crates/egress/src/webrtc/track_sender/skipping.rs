@@ -68,15 +68,18 @@ impl TrackSender {
             self.catching_up = None;
         }
         let overdue = |queued: &Queued| {
-            let waited = match starts {
+            let (waited, wait_max) = match starts {
                 // A new keyframe waits for nothing that is late, whatever the reason.
-                true => now.saturating_duration_since(queued.read_at),
-                false => self.waited(queued, now),
+                true => (
+                    now.saturating_duration_since(queued.read_at),
+                    self.limits.wait,
+                ),
+                false => (self.waited(queued, now), self.wait_max()),
             };
             let is_live = self
                 .leg(queued.leg)
                 .is_none_or(|leg| leg.is_behind(queued.unit.time));
-            is_live && waited > self.limits.wait
+            is_live && waited > wait_max
         };
         let is_overdue = match self.catching_up {
             // What waits behind the past is not too old yet, but a new keyframe makes it useless.
@@ -87,6 +90,13 @@ impl TrackSender {
             return 0;
         }
         self.drop_waiting()
+    }
+
+    /// Returns the time that a unit may wait before the viewer skips to the next keyframe.
+    fn wait_max(&self) -> Duration {
+        let sparse = self.limits.wait_sparse.zip(self.asks.unheeded_interval());
+        let sparse = sparse.map(|(longest, interval)| longest.min(interval / 4));
+        self.limits.wait.max(sparse.unwrap_or_default())
     }
 
     /// Drops the units of which nothing left yet.

@@ -1,0 +1,114 @@
+//! Whether the queue on a path is that of other flows.
+//!
+//! ```text
+//! standing queue  ▁▂▄▆│▅▃▁▁      the viewer's own: a lower layer lets it drain
+//!                 ▁▂▄▆│▆▇▅▆      of others, or a longer way: a lower layer changes nothing
+//!                     └ the viewer moves down
+//! ```
+//!
+//! A flow that fills every queue takes what a viewer leaves of the path, so that queue and trains would hold
+//! the viewer at the bottom for ever.
+
+use std::time::{Duration, Instant};
+
+use super::{QUEUE_MAX, WAIT_MAX};
+
+/// Time in which a queue of the viewer's own has become shorter.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// Part of its length that a queue of others still has, in percent.
+const UNMOVED_PERCENT: u32 = 70;
+/// Part of its length from which on a queue of others is another one, in percent.
+const GROWN_PERCENT: u32 = 250;
+
+/// The queue on the path of a viewer that moved down.
+#[derive(Debug, Default)]
+pub(super) struct OthersQueue {
+    watched: Option<Watched>,
+    /// Length of the queue that is of others.
+    found: Option<Duration>,
+}
+
+/// A queue that should become shorter.
+#[derive(Clone, Copy, Debug)]
+struct Watched {
+    since: Instant,
+    standing: Duration,
+}
+
+impl OthersQueue {
+    /// Returns whether the queue is that of others.
+    pub(super) const fn stands(&self) -> bool {
+        self.found.is_some()
+    }
+
+    /// Notes that the viewer gets another layer.
+    pub(super) const fn restart(&mut self) {
+        self.watched = None;
+    }
+
+    /// Notes the standing queue, and the time that frames wait for a viewer that got less than its path
+    /// seemed to carry.
+    pub(super) fn note(&mut self, standing: Duration, waited: Duration, now: Instant) {
+        let is_other = |found: Duration| standing > found * GROWN_PERCENT / 100;
+        if standing < QUEUE_MAX / 2 || self.found.is_some_and(is_other) {
+            *self = Self::default();
+        }
+        if standing < QUEUE_MAX || waited >= WAIT_MAX {
+            self.watched = None;
+            return;
+        }
+        let watched = *self.watched.get_or_insert(Watched {
+            since: now,
+            standing,
+        });
+        if now.saturating_duration_since(watched.since) >= PATIENCE {
+            self.watched = None;
+            if standing >= watched.standing * UNMOVED_PERCENT / 100 {
+                self.found = Some(standing.max(watched.standing));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    /// Notes a queue each 100 ms; returns whether it is that of others in the end.
+    fn find(queue: &mut OthersQueue, start: Instant, of: impl Fn(u32) -> u32) -> bool {
+        for step in 0..40 {
+            let at = start + 100 * MS * step;
+            queue.note(of(step) * MS, Duration::ZERO, at);
+        }
+        queue.stands()
+    }
+
+    #[test]
+    fn a_queue_that_drains_is_the_viewer_s_own() {
+        let (now, mut queue) = (Instant::now(), OthersQueue::default());
+        assert!(!find(&mut queue, now, |step| 600_u32.saturating_sub(10 * step)));
+        assert!(!find(&mut queue, now, |step| 300_u32.saturating_sub(50 * step)));
+    }
+
+    #[test]
+    fn a_queue_that_stays_is_of_others_until_it_is_empty_or_grows() {
+        let (now, mut queue) = (Instant::now(), OthersQueue::default());
+        assert!(find(&mut queue, now, |step| 180 + 3 * step));
+        assert!(find(&mut queue, now, |_| 40), "nearly empty");
+        assert!(!find(&mut queue, now, |_| 20));
+        assert!(find(&mut queue, now, |_| 100));
+        queue.note(300 * MS, Duration::ZERO, now);
+        assert!(!queue.stands());
+    }
+
+    #[test]
+    fn a_queue_with_frames_that_wait_is_no_proof() {
+        let (now, mut queue) = (Instant::now(), OthersQueue::default());
+        for step in 0..40 {
+            queue.note(200 * MS, WAIT_MAX, now + 100 * MS * step);
+        }
+        assert!(!queue.stands());
+    }
+}
