@@ -17,6 +17,9 @@ use super::{QUEUE_MAX, WAIT_MAX};
 const PATIENCE: Duration = Duration::from_secs(2);
 /// Part of its length that a queue of others still has, in percent.
 const UNMOVED_PERCENT: u32 = 70;
+/// Time for which a path has no queue after which the others are gone. Those that give way after a loss are
+/// back within seconds, and a path that was never seen without them seems to be empty meanwhile.
+const GONE: Duration = Duration::from_secs(4);
 /// Part of its length from which on a queue of others is another one, in percent.
 const GROWN_PERCENT: u32 = 250;
 
@@ -26,6 +29,8 @@ pub(super) struct OthersQueue {
     watched: Option<Watched>,
     /// Length of the queue that is of others.
     found: Option<Duration>,
+    /// Time since which that queue has been empty.
+    emptied: Option<Instant>,
 }
 
 /// A queue that should become shorter.
@@ -50,9 +55,15 @@ impl OthersQueue {
     /// seemed to carry.
     pub(super) fn note(&mut self, standing: Duration, waited: Duration, now: Instant) {
         let is_other = |found: Duration| standing > found * GROWN_PERCENT / 100;
-        if standing < QUEUE_MAX / 2 || self.found.is_some_and(is_other) {
-            *self = Self::default();
+        let emptied = match standing < QUEUE_MAX / 2 {
+            true => Some(self.emptied.unwrap_or(now)),
+            false => None,
+        };
+        let are_gone = emptied.is_some_and(|at| now.saturating_duration_since(at) >= GONE);
+        if are_gone || self.found.is_some_and(is_other) {
+            self.found = None;
         }
+        self.emptied = emptied;
         if standing < QUEUE_MAX || waited >= WAIT_MAX {
             self.watched = None;
             return;
@@ -78,7 +89,7 @@ mod tests {
 
     /// Notes a queue each 100 ms; returns whether it is that of others in the end.
     fn find(queue: &mut OthersQueue, start: Instant, of: impl Fn(u32) -> u32) -> bool {
-        for step in 0..40 {
+        for step in 0..60 {
             let at = start + 100 * MS * step;
             queue.note(of(step) * MS, Duration::ZERO, at);
         }
@@ -95,11 +106,13 @@ mod tests {
     #[test]
     fn a_queue_that_stays_is_of_others_until_it_is_empty_or_grows() {
         let (now, mut queue) = (Instant::now(), OthersQueue::default());
-        assert!(find(&mut queue, now, |step| 180 + 3 * step));
-        assert!(find(&mut queue, now, |_| 40), "nearly empty");
-        assert!(!find(&mut queue, now, |_| 20));
-        assert!(find(&mut queue, now, |_| 100));
-        queue.note(300 * MS, Duration::ZERO, now);
+        let at = |seconds| now + 1_000 * MS * seconds;
+        assert!(find(&mut queue, at(0), |step| 180 + 3 * step));
+        let giving_way = |step| if step % 40 < 20 { 10 } else { 150 };
+        assert!(find(&mut queue, at(10), giving_way));
+        assert!(!find(&mut queue, at(20), |_| 20));
+        assert!(find(&mut queue, at(30), |_| 100));
+        queue.note(300 * MS, Duration::ZERO, at(40));
         assert!(!queue.stands());
     }
 
