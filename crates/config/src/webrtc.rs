@@ -22,7 +22,7 @@ pub struct WebRtc {
     /// paces from the beginning; `none` never.
     pub pacing: Pacing,
     /// Time in ms that a viewer's frames may wait before the viewer skips to the next keyframe.
-    /// Null: 200, or 500 with a controller.
+    /// Null: 200, or 500 with a controller and up to 2500 where keyframes are rare.
     #[serde(deserialize_with = "parts::positive_or_null")]
     #[schemars(range(min = 1))]
     pub lag_ms: Option<u64>,

@@ -427,3 +427,21 @@ fn a_probe_that_is_used_little_becomes_faster_and_one_that_is_used_does_not() {
     path.packet(0);
     assert!((gain(&path) - POLICED.probe_gain.powi(2)).abs() < 1e-9);
 }
+
+#[test]
+fn a_trial_at_the_rate_of_a_path_that_had_stopped_ends_within_seconds() {
+    let mut path = PacketPath::new();
+    let count = LossCount {
+        delivered: 2.0 * MTU,
+        lost: 130.0 * MTU,
+        bursts: 6,
+        ..LossCount::new(path.now)
+    };
+    // A packet each second: 132 of them would take two minutes.
+    let before = TrialBaseline { rate: MTU, count };
+    let trial = Phase::Trial { before, tries: 1 };
+    path.policer.enter(trial, path.now);
+    let took = path.until(0, |it| !it.is_on_trial());
+    assert!(took < Duration::from_secs(4), "{took:?}");
+    assert_eq!(path.policer.pacing(MTU), None);
+}

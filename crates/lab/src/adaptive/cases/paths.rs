@@ -40,6 +40,16 @@ pub(super) fn changing() -> Vec<Case> {
             ],
             ..case("rise", "the path rises from 0.5 to 3 Mbit/s", 60, usual())
         },
+        Case {
+            forward: lane(&[(0, 3_000), (20, 20), (23, 3_000)], limited),
+            moment: moment(23, 60),
+            targets: vec![
+                most(Figure::StallMsMax, 7_000.0),
+                most(Figure::RiseS, 6.0),
+                least(Figure::ShownRatio, 0.9),
+            ],
+            ..case("tunnel", "the path nearly stands for 3 s", 60, usual())
+        },
         half(
             "half",
             "the path carries half of the only layer for 30 s, with keyframes each 2 s",
@@ -161,6 +171,7 @@ pub(super) fn constant() -> Vec<Case> {
 pub(super) fn shared() -> Vec<Case> {
     let (most, least) = (Target::at_most, Target::at_least);
     let bulk_queue = Conditions::limited(kbps(4_000), DELAY / 2, DELAY);
+    let long_queue = Conditions::limited(kbps(4_000), DELAY / 2, DELAY * 4);
     vec![
         Case {
             forward: LinkSchedule::constant(bulk_queue),
@@ -174,6 +185,21 @@ pub(super) fn shared() -> Vec<Case> {
                 "beside",
                 "a CUBIC flow shares 4 Mbit/s, with 1 BDP of queue",
                 60,
+                usual(),
+            )
+        },
+        Case {
+            forward: LinkSchedule::constant(long_queue),
+            flows: vec![Flow::viewer(usual()), Flow::bulk().from(5)],
+            targets: vec![
+                least(Figure::UseRatio, 0.7),
+                least(Figure::ShownRatio, 0.9),
+                most(Figure::StallMsMax, 1_000.0),
+            ],
+            ..case(
+                "deep",
+                "a CUBIC flow shares 4 Mbit/s, with 4 BDP of queue",
+                90,
                 usual(),
             )
         },
