@@ -61,7 +61,7 @@ impl OthersQueue {
         };
         let are_gone = emptied.is_some_and(|at| now.saturating_duration_since(at) >= GONE);
         if are_gone || self.found.is_some_and(is_other) {
-            self.found = None;
+            (self.found, self.watched) = (None, None);
         }
         self.emptied = emptied;
         if standing < QUEUE_MAX || waited >= WAIT_MAX {
