@@ -326,9 +326,11 @@ impl Policer {
         let count = self.count;
         let packets = |count: &LossCount| (count.delivered + count.lost) / of.mtu;
         let expected = packets(&count) * f64::from(before.count.bursts) / packets(&before.count);
-        let elapsed = count.elapsed(of.now);
-        let least = self.test.trial_bursts * elapsed.div_duration_f64(self.test.trial_time_max);
-        if elapsed > self.count_time_max(of) && expected < least {
+        let wanted =
+            self.test.trial_bursts * packets(&before.count) / f64::from(before.count.bursts);
+        let pace = self.test.trial_share * before.rate / of.mtu;
+        let is_endless = wanted > pace * self.test.trial_time_max.as_secs_f64();
+        if is_endless && count.elapsed(of.now) > self.count_time_max(of) {
             // What came through while a path stood is no rate of a bucket, and ends no trial.
             return self.clear(of);
         }
