@@ -50,14 +50,9 @@ pub(crate) fn routes() -> ViewerRoutes {
             Right::Read,
             get(requests::index),
         )
-        .route(
-            "/{stream}/hls/{pass}/{playlist}",
-            Right::Session,
-            get(requests::playlist),
-        )
-        .route(
+        .passed("/{stream}/hls/{pass}/{playlist}", get(requests::playlist))
+        .passed(
             "/{stream}/hls/{pass}/{rendition}/{file}",
-            Right::Session,
             get(requests::file),
         )
         .route(

@@ -21,7 +21,8 @@ pub(super) async fn escape(request: Request, next: Next) -> Response {
     }
 }
 
-async fn escape_body(response: Response) -> Response {
+/// Escapes the JSON in the body of an answer.
+pub(super) async fn escape_body(response: Response) -> Response {
     let kind = response.headers().get(header::CONTENT_TYPE);
     let kind = kind.and_then(|it| it.to_str().ok()).unwrap_or_default();
     let kind = kind.split(';').next().unwrap_or_default();

@@ -36,6 +36,7 @@ mod page_guard;
 mod pages;
 mod paging;
 mod panics;
+mod passed;
 mod past;
 pub(crate) mod playback;
 pub(crate) mod problem;
@@ -49,6 +50,7 @@ mod rights_table;
 pub(crate) mod rules;
 pub(crate) mod server;
 mod session_layers;
+mod shared_route;
 mod shown;
 mod signaling;
 mod snapshot;
@@ -74,6 +76,7 @@ use crate::app::App;
 use crate::sessions::ConnectionAddresses;
 use openapi::{Operation, Routes};
 use rules::RulesByPath;
+use shared_route::around;
 use stream_path::unfold;
 pub(crate) use viewer_routes::ViewerRoutes;
 
@@ -116,13 +119,17 @@ impl Unpassed<'_> {
 }
 
 /// Returns `routes` for viewers behind the guards.
-pub(crate) fn public(app: App, routes: ViewerRoutes) -> Router {
+pub(crate) fn public(app: App, mut routes: ViewerRoutes) -> Router {
+    let passed = routes.take_passed();
+    let passed = passed.method_not_allowed_fallback(wrong_method);
+    let passed = passed.layer(around(from_fn_with_state(app.clone(), passed::guard)));
     let (router, rules) = guarded(&app, routes);
     let router = router
-        .layer(from_fn_with_state(rules, redirect::attach))
-        .layer(from_fn(escaped::escape))
-        .layer(from_fn(problem_page::for_browsers))
-        .layer(from_fn_with_state(app.clone(), panics::contain))
+        .layer(around(from_fn_with_state(rules, redirect::attach)))
+        .layer(around(from_fn(escaped::escape)))
+        .layer(around(from_fn(problem_page::for_browsers)))
+        .layer(around(from_fn_with_state(app.clone(), panics::contain)))
+        .merge(passed)
         .with_state(app.clone());
     forwarded::in_front_of(stream_path::in_front_of(router), app)
 }
@@ -132,9 +139,12 @@ pub(crate) fn public(app: App, routes: ViewerRoutes) -> Router {
 pub(crate) fn of_servers(app: &App, routes: ViewerRoutes) -> Router {
     let (router, rules) = guarded(app, routes);
     let router = router
-        .layer(from_fn_with_state(app.clone(), distant_session::own_only))
-        .layer(from_fn_with_state(rules, redirect::attach))
-        .layer(from_fn_with_state(app.clone(), panics::contain))
+        .layer(around(from_fn_with_state(
+            app.clone(),
+            distant_session::own_only,
+        )))
+        .layer(around(from_fn_with_state(rules, redirect::attach)))
+        .layer(around(from_fn_with_state(app.clone(), panics::contain)))
         .with_state(app.clone());
     stream_path::in_front_of(router)
 }
@@ -144,12 +154,12 @@ fn guarded(app: &App, routes: ViewerRoutes) -> (Router<App>, Arc<RulesByPath>) {
     let router = router
         .method_not_allowed_fallback(wrong_method)
         .fallback(not_found)
-        .layer(from_fn(joins::admitted))
-        .layer(from_fn_with_state(app.clone(), guard::guard))
-        .layer(from_fn_with_state(app.clone(), alternates::name))
-        .layer(from_fn_with_state(app.clone(), page_guard::viewers))
-        .layer(from_fn_with_state(app.clone(), joins::trace))
-        .layer(from_fn_with_state(app.clone(), refusals::note));
+        .layer(around(from_fn(joins::admitted)))
+        .layer(around(from_fn_with_state(app.clone(), guard::guard)))
+        .layer(around(from_fn_with_state(app.clone(), alternates::name)))
+        .layer(around(from_fn_with_state(app.clone(), page_guard::viewers)))
+        .layer(around(from_fn_with_state(app.clone(), joins::trace)))
+        .layer(around(from_fn_with_state(app.clone(), refusals::note)));
     (router, Arc::new(rules))
 }
 
@@ -193,11 +203,14 @@ pub(crate) fn admin(app: App) -> Router {
         .fallback(not_found)
         .layer(Extension(Arc::<dashboard::Overviews>::default()))
         .layer(Extension(event_streams))
-        .layer(from_fn_with_state(guard, operators::guard))
-        .layer(from_fn_with_state(app.clone(), page_guard::operators))
-        .layer(from_fn(escaped::escape))
-        .layer(from_fn(problem_page::for_browsers))
-        .layer(from_fn_with_state(app.clone(), panics::contain))
+        .layer(around(from_fn_with_state(guard, operators::guard)))
+        .layer(around(from_fn_with_state(
+            app.clone(),
+            page_guard::operators,
+        )))
+        .layer(around(from_fn(escaped::escape)))
+        .layer(around(from_fn(problem_page::for_browsers)))
+        .layer(around(from_fn_with_state(app.clone(), panics::contain)))
         .with_state(app);
     stream_path::in_front_of(router)
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use axum::Extension;
 use axum::extract::{ConnectInfo, Request, State};
-use axum::http::{HeaderValue, Method, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use glassline_access::auth::{Access, PageRefusal};
@@ -44,30 +44,52 @@ pub(super) async fn viewers(
     if !is_sent && let Err(refusal) = check(&app, connection, &request) {
         return refuse(&refusal).into_response();
     }
-    let origin = request.headers().get(header::ORIGIN).cloned();
-    let asks = request
-        .headers()
-        .contains_key(header::ACCESS_CONTROL_REQUEST_METHOD);
-    let asks_from_public = request.headers().contains_key(PRIVATE_NETWORK_REQUESTED);
-    let mut response = match is_sent && asks && request.method() == Method::OPTIONS {
+    let asking = Asking::of(request.headers());
+    let response = match is_sent && asking.asks && request.method() == Method::OPTIONS {
         true => resource::preflight(),
         false => next.run(request).await,
     };
-    let allows = |origin: &HeaderValue| origin.to_str().is_ok_and(|it| app.sites.allows(it));
-    let allowed = origin.filter(|origin| is_sent || allows(origin));
-    if let Some(origin) = allowed {
-        let headers = response.headers_mut();
-        headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
-        headers.append(header::VARY, HeaderValue::from_static("Origin"));
-        let exposed = HeaderValue::from_static(
-            "Location, ETag, Link, Accept-Post, Accept-Patch, Retry-After",
-        );
-        headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, exposed);
-        if asks && asks_from_public {
-            headers.insert(PRIVATE_NETWORK_ALLOWED, HeaderValue::from_static("true"));
+    asking.allowed(&app, is_sent, response)
+}
+
+/// The headers by which a page of another origin asks whether it may read an answer.
+#[derive(Debug)]
+pub(super) struct Asking {
+    origin: Option<HeaderValue>,
+    /// Whether this is a preflight, and whether it is one of a public site for a private network.
+    asks: bool,
+    asks_from_public: bool,
+}
+
+impl Asking {
+    /// Reads the headers of a request.
+    pub(super) fn of(headers: &HeaderMap) -> Self {
+        Self {
+            origin: headers.get(header::ORIGIN).cloned(),
+            asks: headers.contains_key(header::ACCESS_CONTROL_REQUEST_METHOD),
+            asks_from_public: headers.contains_key(PRIVATE_NETWORK_REQUESTED),
         }
     }
-    response
+
+    /// Returns the answer with what the page may do, if it is one of a configured site, or `is_sent` here by
+    /// another server of the cluster.
+    pub(super) fn allowed(self, app: &App, is_sent: bool, mut response: Response) -> Response {
+        let allows = |origin: &HeaderValue| origin.to_str().is_ok_and(|it| app.sites.allows(it));
+        let allowed = self.origin.filter(|origin| is_sent || allows(origin));
+        if let Some(origin) = allowed {
+            let headers = response.headers_mut();
+            headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
+            headers.append(header::VARY, HeaderValue::from_static("Origin"));
+            let exposed = HeaderValue::from_static(
+                "Location, ETag, Link, Accept-Post, Accept-Patch, Retry-After",
+            );
+            headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, exposed);
+            if self.asks && self.asks_from_public {
+                headers.insert(PRIVATE_NETWORK_ALLOWED, HeaderValue::from_static("true"));
+            }
+        }
+        response
+    }
 }
 
 /// Refuses requests of strangers' pages to the listener for operators, which may ask this machine for
@@ -96,7 +118,11 @@ pub(super) async fn operators(
 /// Checks a request to the listener for viewers. Where reading needs a credential, a page of a
 /// stranger has none, and handlers refuse it. A token, which such a page cannot know either, is
 /// enough elsewhere.
-fn check(app: &App, connection: ConnectionAddresses, request: &Request) -> Result<(), PageRefusal> {
+pub(super) fn check(
+    app: &App,
+    connection: ConnectionAddresses,
+    request: &Request,
+) -> Result<(), PageRefusal> {
     let shown = Shown::new(connection, request.headers(), request.uri());
     let by = shown.requester();
     if !app.users.is_open(Access::Read, &by) {

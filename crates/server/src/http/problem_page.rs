@@ -18,13 +18,23 @@ const PAGE: &str = include_str!("../../assets/problem.html");
 
 /// Replaces the JSON of errors in answers to browsers.
 pub(super) async fn for_browsers(request: Request, next: Next) -> Response {
+    let is_for_page = wants_page(&request);
+    shown(is_for_page, next.run(request).await)
+}
+
+/// Returns whether a browser that navigates asks.
+pub(super) fn wants_page(request: &Request) -> bool {
     let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
     let is_of_api = request.uri().path().starts_with("/api/");
-    let wants_page = is_read && !is_of_api && accepts_pages(request.headers());
-    let response = next.run(request).await;
-    match response.extensions().get::<Refusal>().cloned() {
-        Some(refusal) if wants_page => page_of(&refusal, response),
-        _ => response,
+    is_read && !is_of_api && accepts_pages(request.headers())
+}
+
+/// Returns the answer to a request, of which an error is a page if `is_for_page`.
+pub(super) fn shown(is_for_page: bool, response: Response) -> Response {
+    let refusal = response.extensions().get::<Refusal>();
+    match refusal.filter(|_| is_for_page).cloned() {
+        Some(refusal) => page_of(&refusal, response),
+        None => response,
     }
 }
 

@@ -16,6 +16,8 @@ use crate::app::App;
 pub(crate) struct ViewerRoutes {
     protocol: &'static str,
     router: Router<App>,
+    /// Routes whose handlers check passes.
+    passed: Router<App>,
     /// Routes that operators have, too, with their description.
     described: Routes,
     rules: RulesByPath,
@@ -33,6 +35,7 @@ impl ViewerRoutes {
         Self {
             protocol,
             router: Router::new(),
+            passed: Router::new(),
             described: Routes::default(),
             rules: HashMap::new(),
         }
@@ -47,6 +50,13 @@ impl ViewerRoutes {
     ) -> Self {
         self.router = self.router.route(path, methods);
         self.declare(path, rules.into())
+    }
+
+    /// Adds `methods` of a path whose handlers check passes themselves, of which clients ask so often that
+    /// they have one layer around them only.
+    pub(crate) fn passed(mut self, path: &'static str, methods: MethodRouter<App>) -> Self {
+        self.passed = self.passed.route(path, methods);
+        self.declare(path, Right::Session.into())
     }
 
     /// Adds a page. It is open as long as a token is all that is configured: without the token it shows
@@ -108,6 +118,7 @@ impl ViewerRoutes {
     /// Adds the routes of `other`.
     pub(crate) fn merge(mut self, other: Self) -> Self {
         self.router = self.router.merge(other.router);
+        self.passed = self.passed.merge(other.passed);
         self.described = self.described.merge(other.described);
         self.rules.extend(other.rules);
         self
@@ -118,9 +129,15 @@ impl ViewerRoutes {
         self.described
     }
 
+    /// Removes the routes whose handlers check passes.
+    pub(super) fn take_passed(&mut self) -> Router<App> {
+        std::mem::take(&mut self.passed)
+    }
+
     /// Returns the routes, and what they need.
     pub(super) fn into_router(self) -> (Router<App>, RulesByPath) {
-        (self.router.merge(self.described.into_router()), self.rules)
+        let router = self.router.merge(self.passed);
+        (router.merge(self.described.into_router()), self.rules)
     }
 
     /// Returns all declared paths.
