@@ -24,6 +24,11 @@ pub(crate) const TESTS: &[Test] = &[
         needs: &[Peer::Ffmpeg, Peer::Chromium],
         run: hls_js_plays_on_behind_another_size_and_another_codec,
     },
+    Test {
+        name: "hls_changes::hls_js_plays_on_without_audio_and_without_video",
+        needs: &[Peer::Ffmpeg, Peer::Chromium],
+        run: hls_js_plays_on_without_audio_and_without_video,
+    },
 ];
 
 /// A publisher of a test pattern and a tone.
@@ -49,6 +54,15 @@ const VP9: Pattern = Pattern {
 const WITHOUT_AUDIO: Pattern = Pattern {
     size: "280x200",
     codings: "-an -c:v libvpx-vp9 -deadline realtime -cpu-used 8 -strict experimental",
+};
+
+const WITH_AAC: Pattern = Pattern {
+    size: "200x120",
+    codings: "-c:v libx264 -bf 0 -preset ultrafast -c:a aac -ac 2",
+};
+const WITHOUT_VIDEO: Pattern = Pattern {
+    size: "120x120",
+    codings: "-vn -c:a libopus",
 };
 
 fn publisher(url: &str, pattern: Pattern) -> Result<Running, String> {
@@ -129,6 +143,20 @@ fn hls_js_plays_on_behind_another_size_and_another_codec() -> Result<(), Failed>
     let url = server.rtsp_url("studio");
     let mut present = publisher(&url, WITH_B_FRAMES)?;
     server.wait_for_state("studio", "live")?;
+    let browser = watching(&server)?;
+    for next in [None, Some(SMALLER), Some(VP9)] {
+        if let Some(next) = next {
+            end(present)?;
+            present = publisher(&url, next)?;
+        }
+        shows(&browser, &server, next.unwrap_or(WITH_B_FRAMES))?;
+    }
+    drop(present);
+    Ok(())
+}
+
+/// Opens the page of the stream as a viewer who chose HLS.
+fn watching(server: &Server) -> Result<Browser, String> {
     let browser = Browser::start()?;
     browser.open(&server.url("/studio"))?;
     browser.run(
@@ -136,26 +164,60 @@ fn hls_js_plays_on_behind_another_size_and_another_codec() -> Result<(), Failed>
          menu.value = 'hls';
          menu.dispatchEvent(new Event('change'))",
     )?;
-    for next in [None, Some(SMALLER), Some(VP9)] {
-        if let Some(next) = next {
-            end(present)?;
-            present = publisher(&url, next)?;
+    Ok(browser)
+}
+
+/// Waits until the page shows more than a second of this pattern.
+fn shows(browser: &Browser, server: &Server, pattern: Pattern) -> Result<(), String> {
+    let (width, _) = pattern.size.split_once('x').ok_or("a size")?;
+    let plays = format!(
+        "const video = document.querySelector('video');
+         globalThis.rendered ??= {{}};
+         if (video.videoWidth !== {width} || glassline.how !== 'hls') return false;
+         rendered[{width}] ??= glassline.framesRendered;
+         return glassline.framesRendered > rendered[{width}] + 30"
+    );
+    let found = browser.wait_until(PATIENCE, &plays);
+    let found = found.map_err(|error| told(browser, server, pattern, &error))?;
+    println!("{width} pixels are shown: {found}");
+    Ok(())
+}
+
+fn told(browser: &Browser, server: &Server, pattern: Pattern, error: &str) -> String {
+    let state = browser.run(
+        "const video = document.querySelector('video');
+         const ranges = [...Array(video.buffered.length).keys()];
+         return [glassline.how, glassline.state, glassline.sessions, video.videoWidth, video.currentTime,
+             ranges.map((it) => [video.buffered.start(it), video.buffered.end(it)]),
+             document.getElementById('line').textContent]",
+    );
+    format!("{}: {error}: {state:?}\n{}", pattern.size, server.printed())
+}
+
+/// A source has no audio after one that had it, then another codec of audio, then no video, then all again.
+fn hls_js_plays_on_without_audio_and_without_video() -> Result<(), Failed> {
+    let server = Server::serve(&["demo"])?;
+    let url = server.rtsp_url("studio");
+    let mut present = publisher(&url, WITH_B_FRAMES)?;
+    server.wait_for_state("studio", "live")?;
+    let browser = watching(&server)?;
+    shows(&browser, &server, WITH_B_FRAMES)?;
+    let time = "return document.querySelector('video').currentTime";
+    for next in [WITHOUT_AUDIO, WITH_AAC, WITHOUT_VIDEO, SMALLER] {
+        end(present)?;
+        present = publisher(&url, next)?;
+        if next.codings.starts_with("-vn") {
+            server.wait_for_state("studio", "live")?;
+            let begin = browser.run(time)?.as_f64().unwrap_or(f64::INFINITY);
+            let plays = format!("{time} > {}", begin + 6.0);
+            let found = browser.wait_until(PATIENCE, &plays);
+            found.map_err(|error| told(&browser, &server, next, &error))?;
+        } else {
+            shows(&browser, &server, next)?;
         }
-        let shown = next.unwrap_or(WITH_B_FRAMES).size;
-        let (width, _) = shown.split_once('x').ok_or("a size")?;
-        let plays = format!(
-            "const video = document.querySelector('video');
-             globalThis.rendered ??= {{}};
-             if (video.videoWidth !== {width} || glassline.how !== 'hls') return false;
-             rendered[{width}] ??= glassline.framesRendered;
-             return glassline.framesRendered > rendered[{width}] + 30"
-        );
-        let found = browser.wait_until(PATIENCE, &plays).map_err(|error| {
-            let state = browser.run("return [glassline.how, glassline.state, document.querySelector('video').videoWidth, document.getElementById('line').textContent]");
-            format!("{shown}: {error}: {state:?}\n{}", server.printed())
-        })?;
-        println!("{width} pixels are shown: {found}");
     }
+    let sessions = browser.run("return glassline.sessions")?;
+    ensure(sessions == 1, "one playback", &sessions)?;
     drop(present);
     Ok(())
 }

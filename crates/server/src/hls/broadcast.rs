@@ -7,14 +7,15 @@ use std::time::{Duration, Instant};
 use glassline_config::Hls as Settings;
 use glassline_hls::{AudioRendition, MultivariantPlaylist, RenditionReport, SegmentRate, Variant};
 use glassline_hub::Stream;
-use glassline_media::{Kind, LayerIndex, Track, TrackIndex, TrackLayer};
+use glassline_media::{Kind, Track, TrackIndex, TrackLayer};
 use glassline_runtime::TaskWaker;
 use tokio::sync::watch;
 
 use super::aac::{self, AacMaker};
 use super::audience::Viewers;
+use super::place::Place;
 use super::rendition::{Rendition, playlist_name};
-use super::rungs::{Rung, WantedRungs, rungs};
+use super::rungs::{WantedRungs, rungs};
 
 /// A stream with its renditions, as requests see it.
 #[derive(Debug)]
@@ -73,11 +74,11 @@ impl Broadcast {
 
     /// Has the audio called `name` made, if it is one that is made on demand.
     pub(super) fn want(&self, name: &str) {
-        if name.ends_with(AAC_SUFFIX) {
+        if Place::is_name_of_aac(name) {
             self.wants_aac.store(true, Ordering::Relaxed);
         }
         let tracks = self.stream.tracks();
-        if let Some(rung) = rungs(&tracks).find(|it| rung_name(it) == name) {
+        if let Some(rung) = rungs(&tracks).find(|it| Place::of(&tracks, it.layer).name() == name) {
             self.rungs.note(rung.layer, Instant::now());
         }
     }
@@ -98,8 +99,7 @@ impl Broadcast {
             .write()
             .unwrap_or_else(PoisonError::into_inner);
         all.push(rendition);
-        // Video first, and the order of tracks and layers.
-        all.sort_by_key(|it| (it.kind != Kind::Video, it.layer));
+        all.sort_by_key(|it| it.place);
     }
 
     /// Tells those who wait for the first parts that there are more.
@@ -126,6 +126,9 @@ impl Broadcast {
 
     /// Waits for a rendition of this name, for at most `patience`: it comes with its first keyframe.
     pub(super) async fn awaited(&self, name: &str, patience: Duration) -> Option<Arc<Rendition>> {
+        if let Some(found) = self.rendition(name) {
+            return Some(found);
+        }
         let mut grown = self.grown.subscribe();
         let waiting = async {
             loop {
@@ -165,12 +168,13 @@ impl Broadcast {
     /// Returns whether each track that can be carried has a part, of those that `counts` returns true for;
     /// false if there is no such track.
     fn have_parts(&self, counts: impl Fn(&Track) -> bool) -> bool {
-        let renditions = self.renditions();
+        let (renditions, tracks) = (self.renditions(), self.stream.tracks());
         let has = |index: TrackIndex| {
-            let mut of_track = renditions.iter().filter(|it| it.layer.track == index);
+            let mut of_track = renditions
+                .iter()
+                .filter(|it| it.place.track(&tracks) == Some(index));
             of_track.any(|it| it.rate().is_some())
         };
-        let tracks = self.stream.tracks();
         let counted = TrackIndex::enumerate(&*tracks);
         let counted = counted.filter(|(_, it)| is_carried(it) && counts(it));
         let mut counted = counted.peekable();
@@ -182,23 +186,20 @@ impl Broadcast {
         let renditions = self.renditions();
         let tracks = self.stream.tracks();
         // Those of tracks that the present source does not have are nothing to begin with.
-        let is_of_source = |it: &&Arc<Rendition>| {
-            let track = tracks.get(it.layer.track.get());
-            it.layer.layer != aac::LAYER && track.is_some_and(|track| track.kind() == it.kind)
-        };
+        let is_of_source = |it: &&Arc<Rendition>| it.place.is_in(&tracks);
         for rendition in renditions.iter().filter(is_of_source) {
             let Some(rate) = rendition.rate() else {
                 continue;
             };
             let uri = uri(&rendition.name);
-            match rendition.kind {
+            match rendition.place.kind {
                 Kind::Video => playlist.video.push(variant(rendition, uri, rate)),
                 _ => playlist.audio.push(audio(rendition, uri, rate)),
             }
         }
         let is_there = |uri: &String, list: &[Variant]| list.iter().any(|it| it.uri == *uri);
         for rung in rungs(&tracks) {
-            let uri = uri(&rung_name(&rung));
+            let uri = uri(&Place::of(&tracks, rung.layer).name());
             if !playlist.video.is_empty() && !is_there(&uri, &playlist.video) {
                 let frame_rate = playlist.video.first().and_then(|it| it.frame_rate);
                 playlist.video.push(rung.variant(uri, frame_rate));
@@ -222,8 +223,11 @@ impl Broadcast {
     fn made_on_demand(&self) -> Vec<String> {
         let tracks = self.stream.tracks();
         let made = TrackIndex::enumerate(&*tracks).filter(|(_, track)| AacMaker::takes(track));
-        made.map(|(index, _)| rendition_name(Kind::Audio, index, aac::LAYER))
-            .collect()
+        made.map(|(track, _)| {
+            let layer = aac::LAYER;
+            Place::of(&tracks, TrackLayer { track, layer }).name()
+        })
+        .collect()
     }
 
     /// Returns the newest parts of all renditions but `own`. One that nobody has asked for yet begins with
@@ -261,24 +265,6 @@ impl Broadcast {
 
 /// Longest time for which the parts of audio are waited for, once those of video are there.
 const AUDIO_PATIENCE: Duration = Duration::from_secs(1);
-
-/// End of the name of audio in AAC that is made.
-const AAC_SUFFIX: &str = "-aac";
-
-/// Returns the name of the playlist of a layer, and of the folder of its files.
-pub(super) fn rendition_name(kind: Kind, track: TrackIndex, layer: LayerIndex) -> String {
-    let (kind, track) = (kind.as_str(), track.get());
-    match layer {
-        LayerIndex::BASE => format!("{kind}{track}"),
-        aac::LAYER => format!("{kind}{track}{AAC_SUFFIX}"),
-        LayerIndex(layer) => format!("{kind}{track}-{layer}"),
-    }
-}
-
-/// Returns the name of the playlist of a rung.
-fn rung_name(rung: &Rung<'_>) -> String {
-    rendition_name(Kind::Video, rung.layer.track, rung.layer.layer)
-}
 
 /// Returns audio in AAC as it will be, once somebody asks for it.
 fn made_audio(uri: String, name: String) -> AudioRendition {

@@ -39,7 +39,7 @@ struct SegmentFile {
 #[derive(Debug)]
 struct PartFile {
     number: u64,
-    pieces: Pieces,
+    bytes: Bytes,
 }
 
 impl Files {
@@ -50,8 +50,8 @@ impl Files {
     }
 
     /// Adds a part to its segment, which it may begin.
-    pub(super) fn push_part(&mut self, pushed: Pushed, pieces: Pieces) {
-        self.bytes += pieces.iter().map(Bytes::len).sum::<usize>();
+    pub(super) fn push_part(&mut self, pushed: Pushed, bytes: Bytes) {
+        self.bytes += bytes.len();
         let is_of = |it: &SegmentFile| it.number == pushed.segment;
         if !self.segments.back().is_some_and(is_of) {
             self.segments.push_back(SegmentFile {
@@ -64,7 +64,7 @@ impl Files {
         if let Some(last) = self.segments.back_mut() {
             last.parts.push(PartFile {
                 number: pushed.part,
-                pieces,
+                bytes,
             });
         }
     }
@@ -101,7 +101,7 @@ impl Files {
         let place = self.place(|it| it.number.cmp(&number))?;
         let is_complete = place + 1 < self.segments.len();
         let parts = self.segments[place].parts.iter();
-        is_complete.then(|| parts.flat_map(|it| it.pieces.iter().cloned()).collect())
+        is_complete.then(|| parts.map(|it| it.bytes.clone()).collect())
     }
 
     /// Returns the part called `number`.
@@ -117,7 +117,7 @@ impl Files {
         })?;
         let parts = &self.segments[place].parts;
         let found = parts.binary_search_by_key(&number, |it| it.number).ok()?;
-        Some(parts[found].pieces.clone())
+        Some(vec![parts[found].bytes.clone()])
     }
 
     fn place(&self, compared: impl FnMut(&SegmentFile) -> std::cmp::Ordering) -> Option<usize> {
@@ -127,8 +127,7 @@ impl Files {
 
 impl SegmentFile {
     fn byte_count(&self) -> usize {
-        let pieces = self.parts.iter().flat_map(|it| &it.pieces);
-        pieces.map(Bytes::len).sum()
+        self.parts.iter().map(|it| it.bytes.len()).sum()
     }
 }
 
@@ -155,7 +154,7 @@ mod tests {
             for part in 0..4 {
                 let number = segment * 4 + part;
                 let bytes = Bytes::from(format!("{number},"));
-                files.push_part(pushed(segment, number), vec![bytes]);
+                files.push_part(pushed(segment, number), bytes);
             }
         }
         files
@@ -184,9 +183,9 @@ mod tests {
             undivided: true,
             ..pushed(20, 80)
         };
-        files.push_part(whole, vec![Bytes::from_static(b"long")]);
+        files.push_part(whole, Bytes::from_static(b"long"));
         assert_eq!(text(files.part(80)), None);
-        files.push_part(pushed(21, 80), vec![Bytes::from_static(b"short")]);
+        files.push_part(pushed(21, 80), Bytes::from_static(b"short"));
         assert_eq!(text(files.part(80)).as_deref(), Some("short"));
         assert_eq!(text(files.segment(20)).as_deref(), Some("long"));
         for number in 40..80 {

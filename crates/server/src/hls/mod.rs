@@ -22,11 +22,14 @@ mod files;
 mod metrics;
 mod pass;
 mod past;
+mod place;
 mod protocol;
 mod rendition;
 mod requests;
 mod rungs;
 mod service;
+mod shared;
+mod stand_in;
 #[cfg(test)]
 mod tests;
 mod track_writer;

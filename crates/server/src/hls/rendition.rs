@@ -11,18 +11,17 @@ use flate2::write::GzEncoder;
 use glassline_hls::{
     Answer, Directives, MediaPlaylist, NewPart, Numbers, RenditionReport, SegmentRate, Terms,
 };
-use glassline_media::{Kind, TrackLayer};
 use tokio::sync::watch;
 
 use super::files::{Files, Pieces};
+use super::place::Place;
 
 /// One encoding of one track as files.
 #[derive(Debug)]
 pub(super) struct Rendition {
     /// Name of the playlist and of the folder of its files.
     pub(super) name: String,
-    pub(super) layer: TrackLayer,
-    pub(super) kind: Kind,
+    pub(super) place: Place,
     state: Mutex<State>,
     /// The newest part, for the playlists of other renditions.
     report: Mutex<Option<RenditionReport>>,
@@ -133,9 +132,7 @@ impl PlaylistText {
 /// The beginning of a rendition.
 #[derive(Debug)]
 pub(super) struct NewRendition {
-    pub(super) name: String,
-    pub(super) layer: TrackLayer,
-    pub(super) kind: Kind,
+    pub(super) place: Place,
     pub(super) terms: Terms,
     pub(super) first: Numbers,
     pub(super) folder: Arc<str>,
@@ -157,9 +154,8 @@ impl Rendition {
             is_closed: false,
         };
         Self {
-            name: new.name,
-            layer: new.layer,
-            kind: new.kind,
+            name: new.place.name(),
+            place: new.place,
             state: Mutex::new(state),
             report: Mutex::new(None),
             changed: watch::Sender::new(0),
@@ -181,10 +177,10 @@ impl Rendition {
     }
 
     /// Adds a part.
-    pub(super) fn push(&self, part: NewPart, pieces: Pieces) {
+    pub(super) fn push(&self, part: NewPart, bytes: Bytes) {
         self.change(|state| {
             let pushed = state.playlist.push(part);
-            state.files.push_part(pushed, pieces);
+            state.files.push_part(pushed, bytes);
         });
     }
 
@@ -307,6 +303,11 @@ impl Rendition {
         &self,
         look: impl Fn(&mut State, u64) -> Option<Result<T, NoFile>>,
     ) -> Result<T, NoFile> {
+        // Most files are there.
+        let version = *self.changed.borrow();
+        if let Some(found) = self.look(&look, version) {
+            return found;
+        }
         let mut changed = self.changed.subscribe();
         let patience = self.target() * 3;
         let waiting = async {

@@ -11,40 +11,15 @@ use glassline_hls::{NewPart, Numbers, Terms};
 use glassline_media::{Kind, MediaTime, MediaUnit, Track, TrackLayer, WallClock};
 
 use super::aac::{self, AacMaker};
-use super::broadcast::{Broadcast, rendition_name};
+use super::broadcast::Broadcast;
 use super::cadence::Cadence;
-use super::dates::Dates;
+use super::place::{Feed, Place};
 use super::rendition::{Description, NewRendition, Rendition};
-
-/// Parts by which players stay behind the end (§4.4.3.8).
-pub(super) const PARTS_BEHIND: u32 = 3;
+use super::shared::{PARTS_BEHIND, Shared};
+use super::stand_in::StandIn;
 
 /// Hole in a rendition that is not worth a segment of its own.
 const SMALL: Duration = Duration::from_millis(100);
-
-/// The parts that all renditions of a stream share.
-#[derive(Debug)]
-pub(super) struct Common {
-    /// Promises of each playlist, but for the longest part.
-    pub(super) terms: Terms,
-    /// Time on the stream's timeline from which all renditions count.
-    pub(super) origin: Option<MediaTime>,
-    pub(super) dates: Dates,
-    /// Numbers with which playlists begin.
-    pub(super) first: Numbers,
-    /// Discontinuities so far.
-    pub(super) changes: u64,
-    /// Window of passes, and the pass of files that come to be in it.
-    pub(super) window: u64,
-    pub(super) pass: String,
-}
-
-impl Common {
-    /// Returns the folder of the files of a rendition, relative to its playlist.
-    pub(super) fn folder(&self, rendition: &str) -> Arc<str> {
-        format!("../{}/{rendition}", self.pass).into()
-    }
-}
 
 /// The effect of a unit beside its own rendition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -58,10 +33,10 @@ pub(super) enum Change {
 
 /// The writer of one layer of a track.
 pub(super) struct TrackWriter {
-    pub(super) layer: TrackLayer,
-    pub(super) kind: Kind,
-    /// Whether the present source has the layer.
-    pub(super) is_present: bool,
+    pub(super) place: Place,
+    pub(super) feed: Feed,
+    /// The layer whose units were written last, or are.
+    pub(super) source: TrackLayer,
     track: Track,
     /// Makes the frames of a layer that the hub does not have.
     maker: Option<AacMaker>,
@@ -77,7 +52,10 @@ pub(super) struct TrackWriter {
     end: Option<MediaTime>,
     /// Decode time of the newest unit, and when it came.
     latest: Option<(MediaTime, Instant)>,
-    keyframe: Option<MediaTime>,
+    /// The newest unit with which a decoder can begin.
+    keyframe: Option<Arc<MediaUnit>>,
+    /// What is written while the source does not send the track.
+    stand_in: Option<StandIn>,
     /// Time from the decoding of the source's first keyframe until it is shown. Dates are of frames as they
     /// are shown, and as far apart as frames are decoded.
     lead: Option<Duration>,
@@ -95,20 +73,25 @@ pub(super) struct TrackWriter {
 
 impl TrackWriter {
     pub(super) fn new(
-        layer: TrackLayer,
+        place: Place,
+        source: TrackLayer,
         track: &Track,
         now: Instant,
         broadcast: &Broadcast,
-        common: &Common,
+        shared: &Shared,
     ) -> Self {
+        let layer = TrackLayer {
+            layer: place.layer,
+            ..source
+        };
         let cadence = Cadence::of_layer(&broadcast.stream, layer);
         let figures = broadcast.stream.figures(layer, now);
         // All playlists of a stream have one distance from the end, which the first of them know.
-        let part_target_max = common.terms.part_hold_back / PARTS_BEHIND;
+        let part_target_max = shared.terms.part_hold_back / PARTS_BEHIND;
         let mut writer = Self {
-            layer,
-            kind: track.kind(),
-            is_present: true,
+            place,
+            feed: Feed::Source(source),
+            source,
             track: track.clone(),
             maker: None,
             part_target: cadence
@@ -121,6 +104,7 @@ impl TrackWriter {
             end: None,
             latest: None,
             keyframe: None,
+            stand_in: None,
             lead: None,
             group: figures.keyframe_interval.unwrap_or_default(),
             is_ending: false,
@@ -129,7 +113,7 @@ impl TrackWriter {
             lacks_frames: false,
         };
         writer.set_track(track);
-        if let Some(origin) = common.origin {
+        if let Some(origin) = shared.origin {
             writer.begin(origin);
         }
         writer
@@ -137,23 +121,23 @@ impl TrackWriter {
 
     /// Takes the description of the track, and begins to make it if the hub does not have it.
     fn set_track(&mut self, track: &Track) {
-        if self.layer.layer != aac::LAYER {
+        self.maker = None;
+        if self.place.layer != aac::LAYER || !AacMaker::takes(track) {
             self.track = track.clone();
             return;
         }
         self.track = AacMaker::track();
-        match AacMaker::new(self.layer.track, track) {
+        match AacMaker::new(self.source.track, track) {
             Ok(maker) => self.maker = Some(maker),
             Err(error) => tracing::warn!(%error, "no AAC is made for HLS"),
         }
     }
 
-    /// Returns the layer of the hub that the frames are of, or are made of.
-    pub(super) fn source(&self) -> TrackLayer {
-        match self.layer.layer {
-            aac::LAYER => self.layer.track.into(),
-            _ => self.layer,
-        }
+    /// Returns the time of the newest unit of the source, and when it came; `None` if the source does not
+    /// have the track.
+    pub(super) fn newest(&self) -> Option<(MediaTime, Instant)> {
+        let is_sent = matches!(self.feed, Feed::Source(_));
+        self.latest.filter(|_| is_sent)
     }
 
     /// Counts times from `origin` on the stream's timeline.
@@ -161,7 +145,7 @@ impl TrackWriter {
         // Segments begin where the playlist says.
         let rule = CutRule::parts(self.part_target, Duration::MAX);
         self.is_ending = false;
-        let track = (self.layer.track, self.track.clone());
+        let track = (self.source.track, self.track.clone());
         match Fragmenter::new([track], rule, Some(origin)) {
             Ok(fragmenter) => self.fragmenter = Some(fragmenter),
             Err(error) => tracing::warn!(%error, "the track does not go by HLS"),
@@ -169,11 +153,17 @@ impl TrackWriter {
     }
 
     /// Goes on with the track of another source.
-    pub(super) fn follow(&mut self, track: &Track, common: &Common) {
+    pub(super) fn follow(&mut self, source: TrackLayer, track: &Track, shared: &Shared) {
+        // Units are numbered by layer.
+        if source != self.source {
+            self.next = 0;
+        }
+        self.source = source;
         self.set_track(track);
         self.keyframe = None;
+        self.stand_in = None;
         self.lead = None;
-        if let Some(origin) = common.origin {
+        if let Some(origin) = shared.origin {
             self.begin(origin);
         }
     }
@@ -190,7 +180,7 @@ impl TrackWriter {
         unit: &Arc<MediaUnit>,
         now: Instant,
         wall: &WallClock,
-        common: &Common,
+        shared: &Shared,
         broadcast: &Broadcast,
     ) -> Change {
         if unit.index < self.next {
@@ -198,11 +188,11 @@ impl TrackWriter {
         }
         self.next = unit.index + 1;
         let Some(maker) = &mut self.maker else {
-            return self.take(unit, now, wall, common, broadcast);
+            return self.take(unit, now, wall, shared, broadcast);
         };
         let mut change = Change::Nothing;
         for frame in maker.push(unit) {
-            let of_frame = self.take(&frame, now, wall, common, broadcast);
+            let of_frame = self.take(&frame, now, wall, shared, broadcast);
             change = change.max(of_frame);
         }
         change
@@ -214,56 +204,112 @@ impl TrackWriter {
         unit: &Arc<MediaUnit>,
         now: Instant,
         wall: &WallClock,
-        common: &Common,
+        shared: &Shared,
         broadcast: &Broadcast,
     ) -> Change {
         let time = unit.decode_time();
         let before = self.latest.replace((time, now));
+        if self.stand_in.is_some() && !self.is_late(time) {
+            self.stand_in(time, now, wall, shared, broadcast);
+            self.stand_in = None;
+        }
         let jump = before.map_or(Duration::ZERO, |(before, _)| time.saturating_since(before));
-        if jump > common.terms.longest() && !self.silent && self.rendition.is_some() {
+        if jump > shared.terms.longest() && !self.silent && self.rendition.is_some() {
             // No frame stands for longer than a segment may last.
-            self.flush(common, broadcast);
+            self.flush(shared, broadcast);
             self.silent = true;
         }
         if self.is_left_out(unit) {
-            if self.kind == Kind::Video {
-                broadcast.stream.request_keyframe_of(self.layer);
+            if self.place.kind == Kind::Video {
+                broadcast.stream.request_keyframe_of(self.source);
             }
             return Change::Nothing;
         }
         if unit.keyframe {
             let lead = unit.time.saturating_since(time);
             self.lead.get_or_insert(lead);
-            self.note_keyframe(time);
-        } else if self.silent && self.kind == Kind::Video {
+            self.note_keyframe(unit);
+        } else if self.silent && self.place.kind == Kind::Video {
             // Decoders of browsers do not go on behind a hole without one.
-            broadcast.stream.request_keyframe_of(self.layer);
+            broadcast.stream.request_keyframe_of(self.source);
         }
+        self.put(unit, wall, broadcast);
+        self.drain(shared, broadcast)
+    }
+
+    fn put(&mut self, unit: &Arc<MediaUnit>, wall: &WallClock, broadcast: &Broadcast) {
         let Some(fragmenter) = &mut self.fragmenter else {
-            return Change::Nothing;
+            return;
         };
         if let Err(error) = fragmenter.push(unit, wall) {
             let stream = broadcast.stream.name();
             tracing::debug!(%stream, %error, "a frame is left out of HLS");
         }
-        self.drain(common, broadcast)
+    }
+
+    /// Writes what stands in for the track up to `reached`, the newest time of the other tracks.
+    pub(super) fn stand_in(
+        &mut self,
+        reached: MediaTime,
+        now: Instant,
+        wall: &WallClock,
+        shared: &Shared,
+        broadcast: &Broadcast,
+    ) {
+        if self.feed == Feed::StandIn && self.stand_in.is_none() {
+            self.begin_to_stand_in(shared, broadcast);
+        }
+        while let Some(stand_in) = &mut self.stand_in
+            && let Some(unit) = stand_in.next_unit(reached, now)
+        {
+            self.note_keyframe(&unit);
+            self.put(&unit, wall, broadcast);
+            self.drain(shared, broadcast);
+        }
+    }
+
+    /// Begins to write something in the place of the track. Returns whether there is anything.
+    fn begin_to_stand_in(&mut self, shared: &Shared, broadcast: &Broadcast) -> bool {
+        self.flush(shared, broadcast);
+        let Some(from) = self.end.filter(|_| self.rendition.is_some()) else {
+            return false;
+        };
+        self.stand_in = match (self.place.kind, &self.keyframe) {
+            (Kind::Video, Some(keyframe)) => {
+                let lead = self.lead.unwrap_or_default();
+                Some(StandIn::picture(keyframe, self.part_target, from, lead))
+            }
+            (Kind::Audio, _) => StandIn::silence(self.source.track, &self.track, from),
+            _ => None,
+        };
+        self.stand_in.is_some()
+    }
+
+    /// Returns whether the playlist has a gap, or what stands in, at `time` already.
+    fn is_late(&self, time: MediaTime) -> bool {
+        let filled = match &self.stand_in {
+            Some(stand_in) => Some(stand_in.end()),
+            None => self.end.filter(|_| self.silent),
+        };
+        filled.is_some_and(|end| time < end)
     }
 
     /// Returns whether a frame stands where the playlist has a gap already, or depends on such a frame. A
     /// source that was held up sends all at once, or late from then on.
     fn is_left_out(&mut self, unit: &MediaUnit) -> bool {
-        let is_late = self.silent && self.end.is_some_and(|end| unit.decode_time() < end);
-        let depends = self.lacks_frames && self.kind == Kind::Video && !unit.keyframe;
+        let is_late = self.is_late(unit.decode_time());
+        let depends = self.lacks_frames && self.place.kind == Kind::Video && !unit.keyframe;
         self.lacks_frames = is_late || depends;
         self.lacks_frames
     }
 
-    /// Begins a segment with the keyframe at `time`, if the segment before is long enough.
-    fn note_keyframe(&mut self, time: MediaTime) {
-        if self.kind == Kind::Video
-            && let Some(before) = self.keyframe.replace(time)
+    /// Begins a segment with a keyframe, if the segment before is long enough.
+    fn note_keyframe(&mut self, unit: &Arc<MediaUnit>) {
+        let time = unit.decode_time();
+        if self.place.kind == Kind::Video
+            && let Some(before) = self.keyframe.replace(Arc::clone(unit))
         {
-            self.group = time.saturating_since(before);
+            self.group = time.saturating_since(before.decode_time());
         }
         let pending = self
             .end
@@ -279,60 +325,77 @@ impl TrackWriter {
     }
 
     /// Ends the open part, and the timestamps so far.
-    pub(super) fn discontinue(&mut self, common: &Common, broadcast: &Broadcast) {
-        self.flush(common, broadcast);
+    pub(super) fn discontinue(&mut self, shared: &Shared, broadcast: &Broadcast) {
+        self.flush(shared, broadcast);
         if let Some(rendition) = &self.rendition {
             rendition.discontinue();
         }
     }
 
-    /// Adds gaps for a source that has sent nothing for a Target Duration.
-    pub(super) fn fill(&mut self, now: Instant, common: &Common, broadcast: &Broadcast) {
-        let target = common.terms.target();
-        let (Some((time, came)), true) = (self.latest, self.rendition.is_some()) else {
+    /// Adds gaps for a source that has sent nothing for a Target Duration, or lets silence stand in for audio
+    /// while other tracks go on. `newest`: the newest time of all tracks, and when it came.
+    pub(super) fn fill(
+        &mut self,
+        newest: Option<(MediaTime, Instant)>,
+        now: Instant,
+        shared: &Shared,
+        broadcast: &Broadcast,
+    ) {
+        let (target, longest) = (shared.terms.target(), shared.terms.longest());
+        let stands_in = self.stand_in.is_some();
+        let latest = newest.filter(|_| stands_in).or(self.latest);
+        let (Some((time, came)), true) = (latest, self.rendition.is_some()) else {
             return;
         };
-        let silence = now.saturating_duration_since(came);
-        if silence < common.terms.longest() {
+        let since = |came| now.saturating_duration_since(came);
+        let silence = since(came);
+        if silence < longest {
+            return;
+        }
+        let is_alone =
+            self.place.kind == Kind::Audio && newest.is_some_and(|(_, came)| since(came) < longest);
+        if is_alone && self.begin_to_stand_in(shared, broadcast) {
             return;
         }
         if !self.silent {
-            self.flush(common, broadcast);
+            self.flush(shared, broadcast);
             self.silent = true;
         }
         let present = time + silence;
         while let (Some(end), Some(rendition)) = (self.end, &self.rendition)
             && present.saturating_since(end) >= target
         {
-            rendition.push_gap(target, self.date(end, common));
+            rendition.push_gap(target, self.date(end, shared));
             self.end = Some(end + target);
         }
+        // What stands in begins anew behind the gap.
+        self.stand_in = None;
     }
 
     /// Returns the date of what is decoded at `time` on the stream's timeline.
-    fn date(&self, time: MediaTime, common: &Common) -> Duration {
-        common.dates.of(time + self.lead.unwrap_or_default())
+    fn date(&self, time: MediaTime, shared: &Shared) -> Duration {
+        shared.dates.of(time + self.lead.unwrap_or_default())
     }
 
-    fn flush(&mut self, common: &Common, broadcast: &Broadcast) {
+    fn flush(&mut self, shared: &Shared, broadcast: &Broadcast) {
         if let Some(fragmenter) = &mut self.fragmenter {
             fragmenter.flush();
         }
-        self.drain(common, broadcast);
+        self.drain(shared, broadcast);
     }
 
     /// Writes what the fragmenter has.
-    fn drain(&mut self, common: &Common, broadcast: &Broadcast) -> Change {
+    fn drain(&mut self, shared: &Shared, broadcast: &Broadcast) -> Change {
         let mut change = Change::Nothing;
         while let Some(output) = self.fragmenter.as_mut().and_then(Fragmenter::poll) {
             match output {
                 Output::Header(header) => {
-                    if self.set_header(&header, common, broadcast) {
+                    if self.set_header(&header, shared, broadcast) {
                         change = Change::Header;
                     }
                 }
                 Output::Fragment(fragment) => {
-                    if self.write(&fragment, common) && change == Change::Nothing {
+                    if self.write(&fragment, shared) && change == Change::Nothing {
                         change = Change::Grown;
                     }
                 }
@@ -348,10 +411,10 @@ impl TrackWriter {
     }
 
     /// Takes a header. Returns whether the other renditions need a discontinuity for it.
-    fn set_header(&mut self, new: &NewHeader, common: &Common, broadcast: &Broadcast) -> bool {
+    fn set_header(&mut self, new: &NewHeader, shared: &Shared, broadcast: &Broadcast) -> bool {
         let (bytes, description) = (new.header.segment(), self.describe(&new.header));
         let Some(rendition) = &self.rendition else {
-            let rendition = self.new_rendition(bytes, description, common);
+            let rendition = self.new_rendition(bytes, description, shared);
             let rendition = Arc::new(rendition);
             broadcast.add(Arc::clone(&rendition));
             self.rendition = Some(rendition);
@@ -376,22 +439,19 @@ impl TrackWriter {
         }
     }
 
-    fn new_rendition(&self, header: Bytes, description: Description, common: &Common) -> Rendition {
-        let name = rendition_name(self.kind, self.layer.track, self.layer.layer);
+    fn new_rendition(&self, header: Bytes, description: Description, shared: &Shared) -> Rendition {
         let terms = Terms {
             part_target: self.part_target,
-            independent: self.kind == Kind::Audio,
-            ..common.terms
+            independent: self.place.kind == Kind::Audio,
+            ..shared.terms
         };
         let first = Numbers {
-            discontinuity: common.first.discontinuity + common.changes,
-            ..common.first
+            discontinuity: shared.first.discontinuity + shared.changes,
+            ..shared.first
         };
         Rendition::new(NewRendition {
-            folder: common.folder(&name),
-            name,
-            layer: self.layer,
-            kind: self.kind,
+            folder: shared.folder(&self.place.name()),
+            place: self.place,
             terms,
             first,
             header,
@@ -400,16 +460,16 @@ impl TrackWriter {
     }
 
     /// Adds a part. Returns whether somebody may have waited for it as the first.
-    fn write(&mut self, fragment: &Fragment, common: &Common) -> bool {
+    fn write(&mut self, fragment: &Fragment, shared: &Shared) -> bool {
         let Some(rendition) = &self.rendition else {
             return false;
         };
-        let origin = common.origin.unwrap_or_default();
+        let origin = shared.origin.unwrap_or_default();
         let begin = origin + fragment.decode_time.saturating_since(MediaTime::ZERO);
         if let Some(mut end) = self.end.filter(|_| self.silent) {
             while begin.saturating_since(end) > SMALL {
-                let gap = begin.saturating_since(end).min(common.terms.target());
-                rendition.push_gap(gap, self.date(end, common));
+                let gap = begin.saturating_since(end).min(shared.terms.target());
+                rendition.push_gap(gap, self.date(end, shared));
                 end = end + gap;
             }
         }
@@ -423,12 +483,13 @@ impl TrackWriter {
             begins_segment: fragment.begins_segment
                 || self.cut && !is_first
                 || rendition.is_full_for(fragment.duration),
-            date: self.date(begin, common),
+            date: self.date(begin, shared),
         };
         self.cut &= is_first;
         self.is_ending &= !fragment.begins_segment;
         self.end = Some(begin + fragment.duration);
-        rendition.push(part, fragment.pieces().cloned().collect());
+        // One copy for all viewers, each of which then takes one write.
+        rendition.push(part, fragment.to_vec().into());
         is_first
     }
 }

@@ -3,7 +3,8 @@
 //! ```text
 //! hub ─ units ─► TrackWriter (one a layer): Fragmenter ─ fragments ─► Rendition: playlist, files
 //!                  │ another source, other parameters: a discontinuity in all renditions
-//!                  └ silence of a Target Duration: gaps
+//!                  ├ a track that the source does not send: something stands in
+//!                  └ nothing for a Target Duration: gaps
 //! ```
 //!
 //! The first segment begins with the keyframe that the hub has, so that nobody waits for the next one. Of a
@@ -27,8 +28,10 @@ use super::broadcast::{Broadcast, is_carried};
 use super::cadence::Cadence;
 use super::dates::Dates;
 use super::pass::{self, Opens, PassKey};
+use super::place::{Feed, Place};
 use super::rungs::rungs;
-use super::track_writer::{Change, Common, PARTS_BEHIND, TrackWriter};
+use super::shared::{PARTS_BEHIND, Shared};
+use super::track_writer::{Change, TrackWriter};
 
 /// Time between two looks at what does not come with a unit: gaps, viewers who left, memory.
 const TICK: Duration = Duration::from_millis(250);
@@ -84,7 +87,7 @@ pub(super) struct Writer {
     rungs: Vec<TrackLayer>,
     /// Whether audio is made into AAC.
     makes_aac: bool,
-    common: Common,
+    shared: Shared,
 }
 
 impl Writer {
@@ -98,7 +101,7 @@ impl Writer {
         let first = Numbers::at(unix);
         // A writer is made once for a broadcast.
         let _ = broadcast.first_segment.set(first.segment);
-        let common = Common {
+        let shared = Shared {
             terms: Terms {
                 target: broadcast.settings.segment_s,
                 part_target: broadcast.settings.part(),
@@ -127,7 +130,7 @@ impl Writer {
             writers: Vec::new(),
             rungs: Vec::new(),
             makes_aac: false,
-            common,
+            shared,
         }
     }
 
@@ -160,22 +163,37 @@ impl Writer {
         self.begin_aac(now);
         for unit in units.drain(..) {
             for place in 0..self.writers.len() {
-                let writer = &self.writers[place];
-                if writer.is_present && writer.source() == unit.track_layer() {
+                if self.writers[place].feed == Feed::Source(unit.track_layer()) {
                     self.write(place, &unit, now, &wall);
                 }
             }
         }
         self.units = units;
+        self.stand_in(now, &wall);
+    }
+
+    /// Has something written in the place of tracks that the source does not send, as far as the others are.
+    fn stand_in(&mut self, now: Instant, wall: &WallClock) {
+        let Some((reached, _)) = self.newest() else {
+            return;
+        };
+        for writer in &mut self.writers {
+            writer.stand_in(reached, now, wall, &self.shared, &self.broadcast);
+        }
+    }
+
+    /// Returns the newest time of what the source sends, and when it came.
+    fn newest(&self) -> Option<(MediaTime, Instant)> {
+        self.writers.iter().filter_map(TrackWriter::newest).max()
     }
 
     /// Gives `unit` to the writer at `place`, and tells the others of a change of its track.
     fn write(&mut self, place: usize, unit: &Arc<MediaUnit>, now: Instant, wall: &WallClock) {
         self.set_origin(unit.decode_time());
         let due = wall.unix(unit.stamps.reference);
-        self.common.dates.follow(unit.time, due);
+        self.shared.dates.follow(unit.time, due);
         let writer = &mut self.writers[place];
-        let change = writer.push(unit, now, wall, &self.common, &self.broadcast);
+        let change = writer.push(unit, now, wall, &self.shared, &self.broadcast);
         match change {
             Change::Nothing => {}
             Change::Grown => self.broadcast.grow(),
@@ -201,7 +219,7 @@ impl Writer {
         let mut layers = layers_of(&self.tracks);
         layers.extend_from_slice(&self.rungs);
         if !is_same {
-            self.subscription.read(&layers);
+            self.read(&layers);
         }
         let is_first = !self.is_begun;
         if is_first && !self.knows_enough(now) {
@@ -220,31 +238,49 @@ impl Writer {
         self.begin(is_first, now, wall);
     }
 
-    /// Has these layers written from now on. The playlists of all others have gaps: those of tracks that the
-    /// present source does not have, and those of rungs that nobody plays.
-    fn write_layers(&mut self, layers: &[TrackLayer], is_other: bool, now: Instant) {
-        self.writers.iter_mut().for_each(|it| it.is_present = false);
-        for layer in layers {
-            let track = &self.tracks[layer.track.get()];
-            let track = track.of_layer(layer.layer).unwrap_or(track);
-            let is_of = |it: &&mut TrackWriter| it.layer == *layer && it.kind == track.kind();
-            let common = &self.common;
-            match self.writers.iter_mut().find(is_of) {
-                Some(writer) => {
-                    writer.is_present = true;
-                    if is_other {
-                        writer.follow(track, common);
-                    }
-                }
-                None => self.writers.push(TrackWriter::new(
-                    *layer,
-                    track,
-                    now,
-                    &self.broadcast,
-                    common,
-                )),
+    /// Reads these layers, and those that stand in the place of others.
+    fn read(&mut self, layers: &[TrackLayer]) {
+        let mut read = layers.to_vec();
+        for writer in &self.writers {
+            if let Feed::Source(layer) = writer.place.feed(&self.tracks, layers)
+                && !read.contains(&layer)
+            {
+                read.push(layer);
             }
         }
+        self.subscription.read(&read);
+    }
+
+    /// Has these layers written from now on. The playlists of rungs that nobody plays have gaps; something
+    /// stands in for tracks that the present source does not have.
+    fn write_layers(&mut self, layers: &[TrackLayer], is_other: bool, now: Instant) {
+        for writer in &mut self.writers {
+            writer.feed = writer.place.feed(&self.tracks, layers);
+            if let (Feed::Source(source), true) = (writer.feed, is_other) {
+                let track = &self.tracks[source.track.get()];
+                let track = track.of_layer(source.layer).unwrap_or(track);
+                writer.follow(source, track, &self.shared);
+            }
+        }
+        for layer in layers {
+            let place = Place::of(&self.tracks, *layer);
+            if self.writers.iter().all(|it| it.place != place) {
+                self.add_writer(place, now);
+            }
+        }
+    }
+
+    fn add_writer(&mut self, place: Place, now: Instant) {
+        let layers = layers_of(&self.tracks);
+        let layers = [layers, self.rungs.clone()].concat();
+        let Feed::Source(source) = place.feed(&self.tracks, &layers) else {
+            return;
+        };
+        let track = &self.tracks[source.track.get()];
+        let track = track.of_layer(source.layer).unwrap_or(track);
+        let (broadcast, shared) = (&self.broadcast, &self.shared);
+        let writer = TrackWriter::new(place, source, track, now, broadcast, shared);
+        self.writers.push(writer);
     }
 
     /// Returns whether the hub has enough of each track to tell what the playlists can promise. One that
@@ -280,9 +316,7 @@ impl Writer {
         }
         self.makes_aac = true;
         for layer in aac_layers(&self.tracks) {
-            let track = &self.tracks[layer.track.get()];
-            let writer = TrackWriter::new(layer, track, now, &self.broadcast, &self.common);
-            self.writers.push(writer);
+            self.add_writer(Place::of(&self.tracks, layer), now);
         }
     }
 
@@ -295,7 +329,7 @@ impl Writer {
             .writers
             .iter()
             .zip(&known)
-            .filter(|(it, _)| it.kind == Kind::Video);
+            .filter(|(it, _)| it.place.kind == Kind::Video);
         let earliest = videos.filter_map(|(_, units)| first(units)).min();
         if let Some(origin) = earliest.or_else(|| known.iter().filter_map(first).min()) {
             self.set_origin(origin);
@@ -311,25 +345,27 @@ impl Writer {
     /// Returns what the hub has for a writer that begins.
     fn known_units(&self, writer: &TrackWriter, is_first: bool) -> Vec<Arc<MediaUnit>> {
         let stream = &self.broadcast.stream;
-        match writer.kind {
-            _ if !writer.is_present => Vec::new(),
+        let Feed::Source(source) = writer.feed else {
+            return Vec::new();
+        };
+        match writer.place.kind {
             Kind::Video => {
-                let units = stream.since_keyframe(writer.layer);
+                let units = stream.since_keyframe(source);
                 if units.is_empty() {
                     // The keyframe has left the ring, or there was none.
-                    stream.request_keyframe_of(writer.layer);
+                    stream.request_keyframe_of(source);
                 }
                 units
             }
-            _ if is_first => stream.since(writer.source(), 0),
+            _ if is_first => stream.since(source, 0),
             _ => Vec::new(),
         }
     }
 
     /// Counts the times of all renditions from `origin`, unless they are counted already.
     fn set_origin(&mut self, origin: MediaTime) {
-        if self.common.origin.is_none() {
-            self.common.origin = Some(origin);
+        if self.shared.origin.is_none() {
+            self.shared.origin = Some(origin);
             self.writers.iter_mut().for_each(|it| it.begin(origin));
         }
     }
@@ -344,20 +380,20 @@ impl Writer {
             // Durations are compared as whole seconds.
             u32::try_from((it + Duration::from_millis(600)).as_secs()).unwrap_or(TARGET_MAX)
         });
-        self.common.terms.target = settings.segment_s.max(needed.min(TARGET_MAX));
+        self.shared.terms.target = settings.segment_s.max(needed.min(TARGET_MAX));
         // One distance for all playlists, also of audio in AAC that nobody has asked for yet.
         let all = layers.iter().copied().chain(aac_layers(&self.tracks));
         let targets = all.map(|it| Cadence::of_layer(stream, it).part_target(settings.part()));
         let longest = targets.max().unwrap_or(settings.part());
-        self.common.terms.part_hold_back = longest * PARTS_BEHIND;
+        self.shared.terms.part_hold_back = longest * PARTS_BEHIND;
     }
 
     /// Begins another sequence of timestamps in all renditions; that at `place` has begun it already.
     fn change_all(&mut self, place: Option<usize>) {
-        self.common.changes += 1;
+        self.shared.changes += 1;
         for (index, writer) in self.writers.iter_mut().enumerate() {
             if Some(index) != place {
-                writer.discontinue(&self.common, &self.broadcast);
+                writer.discontinue(&self.shared, &self.broadcast);
             }
         }
     }
@@ -365,14 +401,14 @@ impl Writer {
     /// Puts new files below the pass of the window at `unix`.
     fn follow_window(&mut self, unix: Duration) {
         let window = pass::window(unix);
-        if self.common.window == window && !self.common.pass.is_empty() {
+        if self.shared.window == window && !self.shared.pass.is_empty() {
             return;
         }
         let name = self.broadcast.stream.name().as_str();
-        self.common.window = window;
-        self.common.pass = self.services.key.issue(name, Opens::Files, unix);
+        self.shared.window = window;
+        self.shared.pass = self.services.key.issue(name, Opens::Files, unix);
         for rendition in self.broadcast.renditions() {
-            rendition.set_folder(self.common.folder(&rendition.name));
+            rendition.set_folder(self.shared.folder(&rendition.name));
         }
     }
 
@@ -380,8 +416,9 @@ impl Writer {
     /// it does.
     pub(super) fn look_around(&mut self, now: Instant) -> Option<Ended> {
         let stream = &self.broadcast.stream;
+        let newest = self.newest();
         for writer in &mut self.writers {
-            writer.fill(now, &self.common, &self.broadcast);
+            writer.fill(newest, now, &self.shared, &self.broadcast);
         }
         self.broadcast.viewers().sweep(now);
         let found = self.services.hub.stream(stream.name().as_str());

@@ -58,20 +58,182 @@ async fn a_source_that_returns_with_another_size_or_codec_begins_a_discontinuity
         scene.play(&mut publisher, &frames);
         let errors = scene.errors(OF_SOURCE);
         assert!(errors.is_empty(), "{case}: {errors:#?}");
-        let [video, audio] = ["video0", "audio1"].map(|it| scene.playlist(it));
+        let [video, audio] = ["video0", "audio0"].map(|it| scene.playlist(it));
         let behind = [video, audio].map(discontinuities);
         assert_eq!(behind, [before + 1; 2], "{case}: both count together");
-        let maps = video.segments.iter().filter_map(|it| it.map.as_deref());
-        let maps: std::collections::BTreeSet<_> = maps.map(|it| &it.uri).collect();
-        assert!(maps.len() >= 2, "{case}: each source has its own header");
+        assert_eq!(headers(video).len(), 2, "{case}: one of each source");
         let text = scene.multivariant().expect("a Multivariant Playlist");
         let codec = if has_other_codec { "avc1." } else { "vp08." };
         assert!(text.contains(codec), "{case}: {text}");
-        // Audio that is away has gaps, and nobody begins with it.
-        let newest = audio.segments.last().expect("a segment");
-        assert_eq!(newest.is_gap, has_other_codec, "{case}");
-        assert_eq!(text.contains("audio1"), !has_other_codec, "{case}: {text}");
+        // Audio that is away is silent, and nobody begins with it.
+        is_near_end(&scene, "audio0", "video0");
+        assert_eq!(text.contains("audio0"), !has_other_codec, "{case}: {text}");
     }
+}
+
+/// Returns the names of the initializations of a playlist.
+fn headers(playlist: &MediaPlaylist) -> std::collections::BTreeSet<&str> {
+    let maps = playlist.segments.iter().filter_map(|it| it.map.as_deref());
+    maps.filter_map(|it| it.uri.rsplit('/').next()).collect()
+}
+
+/// Returns the date of the end of a playlist, in seconds.
+fn end(playlist: &MediaPlaylist) -> f64 {
+    let last = playlist.segments.last().expect("a segment");
+    let parts = playlist.open.parts.iter().map(|it| it.duration);
+    let date = last.date_time.expect("a date").0 as f64 / 1e9;
+    date + (last.duration + parts.sum::<Duration>()).as_secs_f64()
+}
+
+/// Checks that a playlist has media up to where another one has, and segments of the usual length.
+fn is_near_end(scene: &Scene, name: &str, other: &str) {
+    let [playlist, other] = [name, other].map(|it| scene.playlist(it));
+    let newest = playlist.segments.iter().rev().take(2);
+    for segment in newest {
+        assert!(!segment.is_gap, "{name}");
+        let is_usual = segment.duration > ms(1500) && segment.duration < ms(2500);
+        assert!(is_usual, "{name}: {:?}", segment.duration);
+    }
+    let (found, expected) = (end(playlist), end(other));
+    assert!(
+        (found - expected).abs() < 0.6,
+        "{name}: {found}, {expected}"
+    );
+}
+
+#[tokio::test]
+async fn players_of_video_and_audio_go_on_whatever_the_next_source_has() {
+    let away = ms(8000);
+    let of_source = |tracks: &'static [usize], is_turned: bool| {
+        let mut frames = camera_of(96, away, ms(20_000));
+        frames.retain(|it| tracks.contains(&it.track));
+        for frame in &mut frames {
+            frame.track = tracks
+                .iter()
+                .position(|it| *it == frame.track)
+                .expect("a track");
+            if is_turned {
+                frame.track = 1 - frame.track;
+            }
+        }
+        let mut described: Vec<_> = tracks
+            .iter()
+            .map(|it| camera_tracks()[*it].clone())
+            .collect();
+        if is_turned {
+            described.reverse();
+        }
+        (described, frames)
+    };
+    for (case, (tracks, frames)) in [
+        ("video alone", of_source(&[0], false)),
+        ("audio alone", of_source(&[1], false)),
+        ("audio before video", of_source(&[0, 1], true)),
+    ] {
+        let mut scene = Scene::new();
+        let mut publisher = scene.publish(camera_tracks());
+        let before = camera_of(64, ms(0), away);
+        scene.play(&mut publisher, &before[..40]);
+        scene.watch();
+        scene.play(&mut publisher, &before[40..]);
+        publisher.finish(down());
+        let count = tracks.len();
+        let mut publisher = scene.publish(tracks);
+        scene.play(&mut publisher, &frames);
+        let errors = scene.errors(&[]);
+        assert!(errors.is_empty(), "{case}: {errors:#?}");
+        let watched = scene.watched.as_ref().expect("it is watched");
+        let names: Vec<_> = watched.followed.keys().collect();
+        assert_eq!(names, ["audio0", "video0"], "{case}");
+        is_near_end(&scene, "audio0", "video0");
+        is_near_end(&scene, "video0", "audio0");
+        let text = scene.multivariant().expect("a Multivariant Playlist");
+        let announced = ["P/video0", "P/audio0"].map(|it| text.contains(it));
+        let announced = announced.iter().filter(|it| **it).count();
+        assert_eq!(announced, count, "{case}: {text}");
+    }
+}
+
+#[tokio::test]
+async fn players_of_a_layer_go_on_with_a_source_of_one() {
+    let layer = |rid: &str| Layer {
+        rid: rid.to_owned(),
+        ..Layer::default()
+    };
+    let mut tracks = camera_tracks();
+    tracks[0] = tracks[0].clone().with_layers(vec![layer("l"), layer("h")]);
+    let mut scene = Scene::new();
+    let mut publisher = scene.publish(tracks);
+    let mut frames = Vec::new();
+    for frame in camera_of(64, ms(0), ms(8000)) {
+        for position in 0..2 {
+            let mut frame = frame.clone();
+            if frame.track == 0 {
+                frame.layer = LayerIndex::of_encoding(position);
+            } else if position == 1 {
+                continue;
+            }
+            frames.push(frame);
+        }
+    }
+    scene.play(&mut publisher, &frames[..80]);
+    scene.watch();
+    scene.play(&mut publisher, &frames[80..]);
+    publisher.finish(down());
+    let mut publisher = scene.publish(camera_tracks());
+    scene.play(&mut publisher, &camera_of(96, ms(8000), ms(20_000)));
+    let errors = scene.errors(&[]);
+    assert!(errors.is_empty(), "{errors:#?}");
+    for name in ["video0-1", "video0-2"] {
+        is_near_end(&scene, name, "video0");
+        assert_eq!(headers(scene.playlist(name)).len(), 2, "{name}");
+    }
+    let text = scene.multivariant().expect("a Multivariant Playlist");
+    assert!(!text.contains("video0-1"), "nobody begins with it: {text}");
+}
+
+#[tokio::test]
+async fn audio_that_pauses_beside_video_is_silent_and_comes_back() {
+    let mut scene = Scene::new();
+    let mut publisher = scene.publish(camera_tracks());
+    let mut frames = camera_of(64, ms(0), ms(24_000));
+    let pause = ms(7000)..ms(14_000);
+    frames.retain(|it| it.track == 0 || !pause.contains(&it.time));
+    scene.play(&mut publisher, &frames[..40]);
+    scene.watch();
+    let (until, behind): (Vec<_>, Vec<_>) = frames[40..]
+        .iter()
+        .cloned()
+        .partition(|it| it.arrives < ms(13_000));
+    scene.play(&mut publisher, &until);
+    is_near_end(&scene, "audio0", "video0");
+    scene.play(&mut publisher, &behind);
+    is_near_end(&scene, "audio0", "video0");
+    let errors = scene.errors(OF_SOURCE);
+    assert!(errors.is_empty(), "{errors:#?}");
+    let gaps = scene
+        .playlist("audio0")
+        .segments
+        .iter()
+        .filter(|it| it.is_gap);
+    assert_eq!(gaps.count(), 0);
+}
+
+#[tokio::test]
+async fn another_window_of_passes_changes_the_folder_of_files_and_nothing_else() {
+    let mut scene = Scene::beginning(pass::WINDOW - ms(6000));
+    let mut publisher = scene.publish(camera_tracks());
+    let frames = camera_of(64, ms(0), ms(16_000));
+    scene.play(&mut publisher, &frames[..40]);
+    scene.watch();
+    scene.play(&mut publisher, &frames[40..]);
+    let errors = scene.errors(&[]);
+    assert!(errors.is_empty(), "{errors:#?}");
+    let video = scene.playlist("video0");
+    let maps = video.segments.iter().filter_map(|it| it.map.as_deref());
+    let places: std::collections::BTreeSet<_> = maps.map(|it| &it.uri).collect();
+    assert_eq!((headers(video).len(), places.len()), (1, 2), "{places:?}");
+    assert!(video.segments.iter().all(|it| !it.is_discontinuity));
 }
 
 #[tokio::test]
@@ -100,10 +262,10 @@ async fn a_placeholder_stands_between_two_discontinuities() {
     scene.play(&mut publisher, &camera_of(64, ms(14_200), ms(22_000)));
     let errors = scene.errors(OF_SOURCE);
     assert!(errors.is_empty(), "{errors:#?}");
-    for name in ["video0", "audio1"] {
+    for (name, of_source) in [("video0", ms(259)), ("audio0", ms(216))] {
         let playlist = scene.playlist(name);
         assert_eq!(discontinuities(playlist), before + 2, "{name}");
-        assert_eq!(playlist.part_target, Some(ms(216)), "that of the source");
+        assert_eq!(playlist.part_target, Some(of_source), "{name}");
     }
 }
 

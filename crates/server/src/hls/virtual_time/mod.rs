@@ -29,7 +29,7 @@ use glassline_media::{
 use glassline_runtime::Clock;
 
 use super::broadcast::Broadcast;
-use super::pass::PassKey;
+use super::pass::{self, PassKey};
 use super::writer::{Services, Writer};
 
 /// Time between two looks at what does not come with a unit, as the writer has them.
@@ -178,13 +178,22 @@ struct Followed {
 }
 
 impl Scene {
+    /// Begins a scene with a window of passes, which is longer than any scene.
     fn new() -> Self {
+        Self::beginning(Duration::ZERO)
+    }
+
+    /// Begins a scene when this much of a window of passes is over. The calendar is that of the machine.
+    fn beginning(over: Duration) -> Self {
+        let later = Instant::now() + Duration::from_secs(1000);
+        let unix = Clock::start().wall().unix(later);
+        let window = Duration::from_secs(pass::window(unix) * pass::WINDOW.as_secs());
         let hub = Arc::new(Hub::new(Limits::default()));
         let name = StreamName::parse("cam").expect("a name");
         Self {
             stream: hub.create(name).expect("there is room"),
             hub,
-            zero: Instant::now() + Duration::from_secs(1000),
+            zero: later + pass::WINDOW + over - (unix - window),
             now: Duration::ZERO,
             ticked: Duration::ZERO,
             watched: None,

@@ -62,7 +62,7 @@ async fn playlists_keep_the_rules_whenever_frames_come() {
         scene.play(&mut publisher, &arriving);
         let errors = scene.errors(OF_SOURCE);
         assert!(errors.is_empty(), "{source}: {errors:#?}");
-        for name in ["video0", "audio1"] {
+        for name in ["video0", "audio0"] {
             let last = &scene.playlist(name).segments;
             let found = last.iter().filter(|it| it.is_gap).count();
             assert!(gaps.contains(&found), "{source}: {found} gaps");
