@@ -9,6 +9,8 @@
 //! | the same to a client that shows a right in place of a pass | as long, and by this client alone |
 //! | error | one second, so that a cache lets one of many clients ask again |
 
+use std::convert::Infallible;
+
 use axum::body::Body;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -25,6 +27,8 @@ const PLAYLIST: HeaderValue = HeaderValue::from_static("application/vnd.apple.mp
 /// Seconds for which files are kept, which never change under their name.
 pub(super) const FILES_KEPT_S: u32 = 3600;
 
+const FILE: HeaderValue = HeaderValue::from_static("public, max-age=3600, immutable");
+
 const SHORT: HeaderValue = HeaderValue::from_static("public, max-age=1");
 
 /// Seconds for which an answer is kept, and by whom.
@@ -37,6 +41,9 @@ pub(super) enum Keep {
 
 impl Keep {
     fn value(self, is_immutable: bool) -> HeaderValue {
+        if self == Self::ByAll(FILES_KEPT_S) && is_immutable {
+            return FILE;
+        }
         let (by, seconds) = match self {
             Self::ByAll(seconds) => ("public", seconds),
             Self::ByClient(seconds) => ("private", seconds),
@@ -84,13 +91,19 @@ pub(super) fn file(
     request: &HeaderMap,
 ) -> Response {
     let bytes: usize = pieces.iter().map(Bytes::len).sum();
-    let body = stream::iter(pieces.into_iter().map(Ok::<_, std::convert::Infallible>));
+    let body = match <[Bytes; 1]>::try_from(pieces) {
+        Ok([whole]) => Body::from(whole),
+        Err(pieces) => {
+            let pieces = pieces.into_iter().map(Ok::<_, Infallible>);
+            Body::from_stream(stream::iter(pieces))
+        }
+    };
     let media_type = match kind {
         Kind::Audio => "audio/mp4",
         _ => "video/mp4",
     };
     let file = FileBody {
-        body: Body::from_stream(body),
+        body,
         bytes: bytes as u64,
         media_type,
     };

@@ -4,8 +4,8 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use axum::extract::{ConnectInfo, RawQuery, State};
-use axum::http::{HeaderMap, StatusCode, Uri, header};
+use axum::extract::{ConnectInfo, RawQuery, Request, State};
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use glassline_hls::{Directives, DirectivesError};
 use glassline_runtime::{await_tracks, may_come};
@@ -56,22 +56,20 @@ pub(super) async fn playlist(
     ConnectInfo(connection): ConnectInfo<ConnectionAddresses>,
     waiter: Waiter,
     Path((name, pass, playlist)): Path<(String, String, String)>,
-    RawQuery(query): RawQuery,
-    uri: Uri,
-    headers: HeaderMap,
+    request: Request,
 ) -> Result<Response, Problem> {
+    let (uri, headers) = (request.uri(), request.headers());
     let hls = service(&app);
     if !hls.key.is_valid(&pass, &name, Opens::Playlists, hls.unix()) {
         let unpassed = Unpassed {
             connection,
-            headers: &headers,
-            uri: &uri,
+            headers,
+            uri,
             protocol: "hls",
         };
         unpassed.may_read(&app, &name).await?;
     }
-    let query = query.unwrap_or_default();
-    let directives = directives(&query)?;
+    let directives = directives(uri.query().unwrap_or_default())?;
     let Some(rendition) = playlist.strip_suffix(".m3u8") else {
         return Ok(nothing(&format!(
             "there is no playlist called '{playlist}'"
@@ -84,7 +82,7 @@ pub(super) async fn playlist(
         Ok::<_, Problem>((broadcast, rendition))
     };
     let (broadcast, rendition) = hls.waiting(&waiter, waiting).await??;
-    note_viewer(&broadcast, connection, &headers);
+    note_viewer(&broadcast, connection, headers);
     let Some(rendition) = rendition else {
         return Ok(nothing(&format!(
             "'{name}' has no playlist called '{playlist}' now"
@@ -103,7 +101,7 @@ pub(super) async fn playlist(
     match found {
         Ok(text) => {
             hls.counters.playlists.add(1);
-            Ok(answers::playlist(&text, Keep::ByAll(kept), &headers))
+            Ok(answers::playlist(&text, Keep::ByAll(kept), headers))
         }
         Err(refusal) => Ok(hls.refused(refusal, &rendition)),
     }
@@ -115,15 +113,15 @@ pub(super) async fn file(
     ConnectInfo(connection): ConnectInfo<ConnectionAddresses>,
     waiter: Waiter,
     Path((name, pass, rendition, file)): Path<(String, String, String, String)>,
-    uri: Uri,
-    headers: HeaderMap,
+    request: Request,
 ) -> Result<Response, Problem> {
     let hls = service(&app);
+    let headers = request.headers();
     if !hls.key.is_valid(&pass, &name, Opens::Files, hls.unix()) {
         let unpassed = Unpassed {
             connection,
-            headers: &headers,
-            uri: &uri,
+            headers,
+            uri: request.uri(),
             protocol: "hls",
         };
         unpassed.may_read(&app, &name).await?;
@@ -139,7 +137,13 @@ pub(super) async fn file(
             hls.counters.files.add(1);
             hls.counters.bytes.add(bytes as u64);
             let keep = Keep::ByAll(answers::FILES_KEPT_S);
-            Ok(answers::file(pieces, rendition.kind, &file, keep, &headers))
+            Ok(answers::file(
+                pieces,
+                rendition.place.kind,
+                &file,
+                keep,
+                headers,
+            ))
         }
         Err(refusal) => Ok(hls.refused(refusal, &rendition)),
     }
