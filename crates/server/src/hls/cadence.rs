@@ -17,6 +17,9 @@ const FRAMES_MAX: usize = 240;
 /// short (§4.4.4.9), there is as much room for uneven frames on either side.
 const ROOM_PERCENT: u32 = 108;
 
+/// Least number of frames in a part that is even: one more makes the part longer by a fifth at most.
+const EVEN_FROM: u32 = 5;
+
 /// The frames of a layer that the hub has.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Cadence {
@@ -88,12 +91,18 @@ impl Cadence {
     }
 
     /// Returns the longest duration of a part: `wanted`, rounded up to whole frames, and some room for
-    /// frames that come unevenly.
+    /// frames that come unevenly. Of many frames, the number is even: a camera that halves its rate in the
+    /// dark then has half as many in a part. Of an odd number, no part would be long enough, and each would
+    /// end its segment.
     pub(super) fn part_target(self, wanted: Duration) -> Duration {
         let frame = self.frame.unwrap_or(wanted);
         let frames = wanted.div_duration_f64(frame);
         // A distance that is measured a little too short asks for no further frame.
-        let longest = frame * (frames - 0.1).ceil().max(1.0) as u32 * ROOM_PERCENT / 100;
+        let mut frames = (frames - 0.1).ceil().max(1.0) as u32;
+        if frames >= EVEN_FROM {
+            frames = frames.next_multiple_of(2);
+        }
+        let longest = frame * frames * ROOM_PERCENT / 100;
         // Whole milliseconds are shorter in playlists.
         let ms = u64::try_from(longest.as_micros().div_ceil(1000)).unwrap_or(u64::MAX);
         Duration::from_millis(ms).min(wanted * 8)
@@ -165,10 +174,10 @@ mod tests {
             target.as_millis()
         };
         for (wanted, frame, expected) in [
-            (200, 40.0, 216),
+            // Six frames, as three of half the rate.
+            (200, 40.0, 259),
             (200, 1000.0 / 30.0, 216),
-            // Four frames of 24 a second are less than 85 % of what five are.
-            (200, 1000.0 / 24.0, 225),
+            (200, 1000.0 / 24.0, 270),
             (200, 20.0, 216),
             (200, 1024.0 / 48.0, 231),
             (200, 60.0, 260),
@@ -180,15 +189,18 @@ mod tests {
             let found = target(wanted, frame);
             assert!(found.abs_diff(expected) <= 1, "{frame} ms: {found}");
         }
-        // Of every usual distance, some number of frames is a part.
+        // Of every usual distance, and of the double of those of cameras, some number of frames is a part.
         for rate in 5..=120 {
             let frame = 1000.0 / f64::from(rate);
             let target = target(200, frame) as f64;
-            let whole = (target / frame).floor() * frame;
-            assert!(
-                whole >= target * 0.85,
-                "{rate} a second: {whole} of {target}"
-            );
+            let doubled = if rate >= 21 { 2 } else { 1 };
+            for frame in [frame, frame * f64::from(doubled)] {
+                let whole = (target / frame).floor() * frame;
+                assert!(
+                    whole >= target * 0.85,
+                    "{rate} a second, {frame} ms: {whole} of {target}"
+                );
+            }
         }
     }
 }
