@@ -110,6 +110,8 @@ let followed = null;
 let received = null;
 /** The playback by HLS, in the place of a session or while that has no path yet. */
 let hls = null;
+/** Whether the server has just said that it has the stream by HLS. */
+let isHlsThere = false;
 let joinedAtMs = null;
 let connectedAtMs = null;
 // Frames that were decoded, or packets of audio where there is no video.
@@ -207,7 +209,9 @@ async function goesOverToHls(reason) {
   if (!how.mayFall) return false;
   const why = reason.neverConnected ? (reason.title ?? 'WebRTC did not connect') : How.whyNotRefused(reason);
   if (why === null) return false;
+  if (!hls) hlsScripts();
   const refusal = hls ? null : await request(hlsUrl(), { timeoutMs: CONNECT_MS }).then(() => null, (error) => error);
+  isHlsThere = refusal === null;
   if (refusal === null) fall(why, reason.message);
   else noteNoHls(refusal);
   return refusal === null;
@@ -239,8 +243,10 @@ const hlsScripts = () => Promise.all([import('./hls_playback.js'), import('./hls
 /** Begins a playback by HLS, unless `isNeeded()` is false by the time that the server has one. */
 async function beginHls(isNeeded = () => true) {
   const scripts = hlsScripts();
-  // The stream may not be there: the server says why, as for WebRTC.
-  const [[{ HlsPlayback }, { HLS_STAGES }]] = await Promise.all([scripts, request(hlsUrl(), { timeoutMs: CONNECT_MS })]);
+  // The stream may not be there: the server says why, as for WebRTC, unless it was asked just now.
+  const asked = isHlsThere || request(hlsUrl(), { timeoutMs: CONNECT_MS });
+  isHlsThere = false;
+  const [[{ HlsPlayback }, { HLS_STAGES }]] = await Promise.all([scripts, asked]);
   if (!isNeeded()) return;
   quality.menu.hidden = true;
   panel.stages(HLS_STAGES);
