@@ -13,8 +13,8 @@ use tokio::sync::watch;
 
 use super::aac::{self, AacMaker};
 use super::audience::Viewers;
-use super::place::Place;
 use super::rendition::{Rendition, playlist_name};
+use super::rendition_key::RenditionKey;
 use super::rungs::{WantedRungs, rungs};
 
 /// A stream with its renditions, as requests see it.
@@ -74,11 +74,13 @@ impl Broadcast {
 
     /// Has the audio called `name` made, if it is one that is made on demand.
     pub(super) fn want(&self, name: &str) {
-        if Place::is_name_of_aac(name) {
+        if RenditionKey::is_name_of_aac(name) {
             self.wants_aac.store(true, Ordering::Relaxed);
         }
         let tracks = self.stream.tracks();
-        if let Some(rung) = rungs(&tracks).find(|it| Place::of(&tracks, it.layer).name() == name) {
+        if let Some(rung) =
+            rungs(&tracks).find(|it| RenditionKey::of(&tracks, it.layer).name() == name)
+        {
             self.rungs.note(rung.layer, Instant::now());
         }
     }
@@ -99,7 +101,7 @@ impl Broadcast {
             .write()
             .unwrap_or_else(PoisonError::into_inner);
         all.push(rendition);
-        all.sort_by_key(|it| it.place);
+        all.sort_by_key(|it| it.key);
     }
 
     /// Tells those who wait for the first parts that there are more.
@@ -172,7 +174,7 @@ impl Broadcast {
         let has = |index: TrackIndex| {
             let mut of_track = renditions
                 .iter()
-                .filter(|it| it.place.track(&tracks) == Some(index));
+                .filter(|it| it.key.track(&tracks) == Some(index));
             of_track.any(|it| it.rate().is_some())
         };
         let counted = TrackIndex::enumerate(&*tracks);
@@ -186,20 +188,20 @@ impl Broadcast {
         let renditions = self.renditions();
         let tracks = self.stream.tracks();
         // Those of tracks that the present source does not have are nothing to begin with.
-        let is_of_source = |it: &&Arc<Rendition>| it.place.is_in(&tracks);
+        let is_of_source = |it: &&Arc<Rendition>| it.key.is_in(&tracks);
         for rendition in renditions.iter().filter(is_of_source) {
             let Some(rate) = rendition.rate() else {
                 continue;
             };
             let uri = uri(&rendition.name);
-            match rendition.place.kind {
+            match rendition.key.kind {
                 Kind::Video => playlist.video.push(variant(rendition, uri, rate)),
                 _ => playlist.audio.push(audio(rendition, uri, rate)),
             }
         }
         let is_there = |uri: &String, list: &[Variant]| list.iter().any(|it| it.uri == *uri);
         for rung in rungs(&tracks) {
-            let uri = uri(&Place::of(&tracks, rung.layer).name());
+            let uri = uri(&RenditionKey::of(&tracks, rung.layer).name());
             if !playlist.video.is_empty() && !is_there(&uri, &playlist.video) {
                 let frame_rate = playlist.video.first().and_then(|it| it.frame_rate);
                 playlist.video.push(rung.variant(uri, frame_rate));
@@ -225,7 +227,7 @@ impl Broadcast {
         let made = TrackIndex::enumerate(&*tracks).filter(|(_, track)| AacMaker::takes(track));
         made.map(|(track, _)| {
             let layer = aac::LAYER;
-            Place::of(&tracks, TrackLayer { track, layer }).name()
+            RenditionKey::of(&tracks, TrackLayer { track, layer }).name()
         })
         .collect()
     }

@@ -14,14 +14,14 @@ use glassline_hls::{
 use tokio::sync::watch;
 
 use super::files::{Files, Pieces};
-use super::place::Place;
+use super::rendition_key::RenditionKey;
 
 /// One encoding of one track as files.
 #[derive(Debug)]
 pub(super) struct Rendition {
     /// Name of the playlist and of the folder of its files.
     pub(super) name: String,
-    pub(super) place: Place,
+    pub(super) key: RenditionKey,
     state: Mutex<State>,
     /// The newest part, for the playlists of other renditions.
     report: Mutex<Option<RenditionReport>>,
@@ -132,7 +132,7 @@ impl PlaylistText {
 /// The beginning of a rendition.
 #[derive(Debug)]
 pub(super) struct NewRendition {
-    pub(super) place: Place,
+    pub(super) key: RenditionKey,
     pub(super) terms: Terms,
     pub(super) first: Numbers,
     pub(super) folder: Arc<str>,
@@ -154,8 +154,8 @@ impl Rendition {
             is_closed: false,
         };
         Self {
-            name: new.place.name(),
-            place: new.place,
+            name: new.key.name(),
+            key: new.key,
             state: Mutex::new(state),
             report: Mutex::new(None),
             changed: watch::Sender::new(0),

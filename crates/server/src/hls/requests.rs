@@ -139,7 +139,7 @@ pub(super) async fn file(
             let keep = Keep::ByAll(answers::FILES_KEPT_S);
             Ok(answers::file(
                 pieces,
-                rendition.place.kind,
+                rendition.key.kind,
                 &file,
                 keep,
                 headers,

@@ -2,7 +2,7 @@
 //!
 //! Players have been told of all playlists when they began, and play on only while each that they play goes
 //! on: a browser stops where it has video and no audio. A gap (§4.4.4.7) says the truth, and leaves them
-//! standing. So silence takes the place of audio, and the last picture that of video, in the codec that
+//! standing. So silence takes the place of audio, and the newest keyframe that of video, in the codec that
 //! players were told of.
 
 use std::sync::Arc;
@@ -59,9 +59,9 @@ impl StandIn {
         })
     }
 
-    /// Returns a picture in the place of video from `next` on: the frame of `keyframe`, once in each part of
+    /// Returns a frame in the place of video from `next` on: the frame of `keyframe`, once in each part of
     /// at most `part`, and presented `lead` after it is decoded.
-    pub(super) fn picture(
+    pub(super) fn frozen(
         keyframe: &MediaUnit,
         part: Duration,
         next: MediaTime,
@@ -142,8 +142,8 @@ mod tests {
         let track = Track::audio(Codec::Opus, 2);
         let silence = StandIn::silence(TrackIndex(1), &track, FROM).expect("silence");
         let lead = Duration::from_millis(80);
-        let picture = StandIn::picture(&silence.unit, Duration::from_millis(200), FROM, lead);
-        for (mut stand_in, count, lead) in [(silence, 50, Duration::ZERO), (picture, 5, lead)] {
+        let frozen = StandIn::frozen(&silence.unit, Duration::from_millis(200), FROM, lead);
+        for (mut stand_in, count, lead) in [(silence, 50, Duration::ZERO), (frozen, 5, lead)] {
             let reached = FROM + Duration::from_secs(1);
             let next = || stand_in.next_unit(reached, Instant::now());
             let units: Vec<_> = std::iter::from_fn(next).collect();

@@ -13,8 +13,8 @@ use glassline_media::{Kind, MediaTime, MediaUnit, Track, TrackLayer, WallClock};
 use super::aac::{self, AacMaker};
 use super::broadcast::Broadcast;
 use super::cadence::Cadence;
-use super::place::{Feed, Place};
 use super::rendition::{Description, NewRendition, Rendition};
+use super::rendition_key::{FrameSource, RenditionKey};
 use super::shared::{PARTS_BEHIND, Shared};
 use super::stand_in::StandIn;
 
@@ -33,8 +33,8 @@ pub(super) enum Change {
 
 /// The writer of one layer of a track.
 pub(super) struct TrackWriter {
-    pub(super) place: Place,
-    pub(super) feed: Feed,
+    pub(super) key: RenditionKey,
+    pub(super) frames: FrameSource,
     /// The layer whose units were written last, or are.
     pub(super) source: TrackLayer,
     track: Track,
@@ -54,7 +54,7 @@ pub(super) struct TrackWriter {
     latest: Option<(MediaTime, Instant)>,
     /// The newest unit with which a decoder can begin.
     keyframe: Option<Arc<MediaUnit>>,
-    /// What is written while the source does not send the track.
+    /// The units that are written while the source does not send the track.
     stand_in: Option<StandIn>,
     /// Time from the decoding of the source's first keyframe until it is shown. Dates are of frames as they
     /// are shown, and as far apart as frames are decoded.
@@ -73,7 +73,7 @@ pub(super) struct TrackWriter {
 
 impl TrackWriter {
     pub(super) fn new(
-        place: Place,
+        key: RenditionKey,
         source: TrackLayer,
         track: &Track,
         now: Instant,
@@ -81,7 +81,7 @@ impl TrackWriter {
         shared: &Shared,
     ) -> Self {
         let layer = TrackLayer {
-            layer: place.layer,
+            layer: key.layer,
             ..source
         };
         let cadence = Cadence::of_layer(&broadcast.stream, layer);
@@ -89,8 +89,8 @@ impl TrackWriter {
         // All playlists of a stream have one distance from the end, which the first of them know.
         let part_target_max = shared.terms.part_hold_back / PARTS_BEHIND;
         let mut writer = Self {
-            place,
-            feed: Feed::Source(source),
+            key,
+            frames: FrameSource::Source(source),
             source,
             track: track.clone(),
             maker: None,
@@ -122,7 +122,7 @@ impl TrackWriter {
     /// Takes the description of the track, and begins to make it if the hub does not have it.
     fn set_track(&mut self, track: &Track) {
         self.maker = None;
-        if self.place.layer != aac::LAYER || !AacMaker::takes(track) {
+        if self.key.layer != aac::LAYER || !AacMaker::takes(track) {
             self.track = track.clone();
             return;
         }
@@ -136,7 +136,7 @@ impl TrackWriter {
     /// Returns the time of the newest unit of the source, and when it came; `None` if the source does not
     /// have the track.
     pub(super) fn newest(&self) -> Option<(MediaTime, Instant)> {
-        let is_sent = matches!(self.feed, Feed::Source(_));
+        let is_sent = matches!(self.frames, FrameSource::Source(_));
         self.latest.filter(|_| is_sent)
     }
 
@@ -220,7 +220,7 @@ impl TrackWriter {
             self.silent = true;
         }
         if self.is_left_out(unit) {
-            if self.place.kind == Kind::Video {
+            if self.key.kind == Kind::Video {
                 broadcast.stream.request_keyframe_of(self.source);
             }
             return Change::Nothing;
@@ -229,7 +229,7 @@ impl TrackWriter {
             let lead = unit.time.saturating_since(time);
             self.lead.get_or_insert(lead);
             self.note_keyframe(unit);
-        } else if self.silent && self.place.kind == Kind::Video {
+        } else if self.silent && self.key.kind == Kind::Video {
             // Decoders of browsers do not go on behind a hole without one.
             broadcast.stream.request_keyframe_of(self.source);
         }
@@ -256,7 +256,7 @@ impl TrackWriter {
         shared: &Shared,
         broadcast: &Broadcast,
     ) {
-        if self.feed == Feed::StandIn && self.stand_in.is_none() {
+        if self.frames == FrameSource::StandIn && self.stand_in.is_none() {
             self.begin_to_stand_in(shared, broadcast);
         }
         while let Some(stand_in) = &mut self.stand_in
@@ -274,10 +274,10 @@ impl TrackWriter {
         let Some(from) = self.end.filter(|_| self.rendition.is_some()) else {
             return false;
         };
-        self.stand_in = match (self.place.kind, &self.keyframe) {
+        self.stand_in = match (self.key.kind, &self.keyframe) {
             (Kind::Video, Some(keyframe)) => {
                 let lead = self.lead.unwrap_or_default();
-                Some(StandIn::picture(keyframe, self.part_target, from, lead))
+                Some(StandIn::frozen(keyframe, self.part_target, from, lead))
             }
             (Kind::Audio, _) => StandIn::silence(self.source.track, &self.track, from),
             _ => None,
@@ -298,7 +298,7 @@ impl TrackWriter {
     /// source that was held up sends all at once, or late from then on.
     fn is_left_out(&mut self, unit: &MediaUnit) -> bool {
         let is_late = self.is_late(unit.decode_time());
-        let depends = self.lacks_frames && self.place.kind == Kind::Video && !unit.keyframe;
+        let depends = self.lacks_frames && self.key.kind == Kind::Video && !unit.keyframe;
         self.lacks_frames = is_late || depends;
         self.lacks_frames
     }
@@ -306,7 +306,7 @@ impl TrackWriter {
     /// Begins a segment with a keyframe, if the segment before is long enough.
     fn note_keyframe(&mut self, unit: &Arc<MediaUnit>) {
         let time = unit.decode_time();
-        if self.place.kind == Kind::Video
+        if self.key.kind == Kind::Video
             && let Some(before) = self.keyframe.replace(Arc::clone(unit))
         {
             self.group = time.saturating_since(before.decode_time());
@@ -353,7 +353,7 @@ impl TrackWriter {
             return;
         }
         let is_alone =
-            self.place.kind == Kind::Audio && newest.is_some_and(|(_, came)| since(came) < longest);
+            self.key.kind == Kind::Audio && newest.is_some_and(|(_, came)| since(came) < longest);
         if is_alone && self.begin_to_stand_in(shared, broadcast) {
             return;
         }
@@ -442,7 +442,7 @@ impl TrackWriter {
     fn new_rendition(&self, header: Bytes, description: Description, shared: &Shared) -> Rendition {
         let terms = Terms {
             part_target: self.part_target,
-            independent: self.place.kind == Kind::Audio,
+            independent: self.key.kind == Kind::Audio,
             ..shared.terms
         };
         let first = Numbers {
@@ -450,8 +450,8 @@ impl TrackWriter {
             ..shared.first
         };
         Rendition::new(NewRendition {
-            folder: shared.folder(&self.place.name()),
-            place: self.place,
+            folder: shared.folder(&self.key.name()),
+            key: self.key,
             terms,
             first,
             header,

@@ -28,7 +28,7 @@ use super::broadcast::{Broadcast, is_carried};
 use super::cadence::Cadence;
 use super::dates::Dates;
 use super::pass::{self, Opens, PassKey};
-use super::place::{Feed, Place};
+use super::rendition_key::{FrameSource, RenditionKey};
 use super::rungs::rungs;
 use super::shared::{PARTS_BEHIND, Shared};
 use super::track_writer::{Change, TrackWriter};
@@ -163,7 +163,7 @@ impl Writer {
         self.begin_aac(now);
         for unit in units.drain(..) {
             for place in 0..self.writers.len() {
-                if self.writers[place].feed == Feed::Source(unit.track_layer()) {
+                if self.writers[place].frames == FrameSource::Source(unit.track_layer()) {
                     self.write(place, &unit, now, &wall);
                 }
             }
@@ -242,7 +242,7 @@ impl Writer {
     fn read(&mut self, layers: &[TrackLayer]) {
         let mut read = layers.to_vec();
         for writer in &self.writers {
-            if let Feed::Source(layer) = writer.place.feed(&self.tracks, layers)
+            if let FrameSource::Source(layer) = writer.key.frames(&self.tracks, layers)
                 && !read.contains(&layer)
             {
                 read.push(layer);
@@ -255,31 +255,31 @@ impl Writer {
     /// stands in for tracks that the present source does not have.
     fn write_layers(&mut self, layers: &[TrackLayer], is_other: bool, now: Instant) {
         for writer in &mut self.writers {
-            writer.feed = writer.place.feed(&self.tracks, layers);
-            if let (Feed::Source(source), true) = (writer.feed, is_other) {
+            writer.frames = writer.key.frames(&self.tracks, layers);
+            if let (FrameSource::Source(source), true) = (writer.frames, is_other) {
                 let track = &self.tracks[source.track.get()];
                 let track = track.of_layer(source.layer).unwrap_or(track);
                 writer.follow(source, track, &self.shared);
             }
         }
         for layer in layers {
-            let place = Place::of(&self.tracks, *layer);
-            if self.writers.iter().all(|it| it.place != place) {
-                self.add_writer(place, now);
+            let key = RenditionKey::of(&self.tracks, *layer);
+            if self.writers.iter().all(|it| it.key != key) {
+                self.add_writer(key, now);
             }
         }
     }
 
-    fn add_writer(&mut self, place: Place, now: Instant) {
+    fn add_writer(&mut self, key: RenditionKey, now: Instant) {
         let layers = layers_of(&self.tracks);
         let layers = [layers, self.rungs.clone()].concat();
-        let Feed::Source(source) = place.feed(&self.tracks, &layers) else {
+        let FrameSource::Source(source) = key.frames(&self.tracks, &layers) else {
             return;
         };
         let track = &self.tracks[source.track.get()];
         let track = track.of_layer(source.layer).unwrap_or(track);
         let (broadcast, shared) = (&self.broadcast, &self.shared);
-        let writer = TrackWriter::new(place, source, track, now, broadcast, shared);
+        let writer = TrackWriter::new(key, source, track, now, broadcast, shared);
         self.writers.push(writer);
     }
 
@@ -316,7 +316,7 @@ impl Writer {
         }
         self.makes_aac = true;
         for layer in aac_layers(&self.tracks) {
-            self.add_writer(Place::of(&self.tracks, layer), now);
+            self.add_writer(RenditionKey::of(&self.tracks, layer), now);
         }
     }
 
@@ -329,7 +329,7 @@ impl Writer {
             .writers
             .iter()
             .zip(&known)
-            .filter(|(it, _)| it.place.kind == Kind::Video);
+            .filter(|(it, _)| it.key.kind == Kind::Video);
         let earliest = videos.filter_map(|(_, units)| first(units)).min();
         if let Some(origin) = earliest.or_else(|| known.iter().filter_map(first).min()) {
             self.set_origin(origin);
@@ -345,10 +345,10 @@ impl Writer {
     /// Returns what the hub has for a writer that begins.
     fn known_units(&self, writer: &TrackWriter, is_first: bool) -> Vec<Arc<MediaUnit>> {
         let stream = &self.broadcast.stream;
-        let Feed::Source(source) = writer.feed else {
+        let FrameSource::Source(source) = writer.frames else {
             return Vec::new();
         };
-        match writer.place.kind {
+        match writer.key.kind {
             Kind::Video => {
                 let units = stream.since_keyframe(source);
                 if units.is_empty() {

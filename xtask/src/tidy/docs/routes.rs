@@ -24,10 +24,10 @@ pub(super) fn problems(
     missing.chain(stale).collect()
 }
 
-/// The paths of routes: the text behind each `.route(`, `.page(`, `.get(` and `.post(`, and behind the
+/// The paths of routes: the text behind each `.route(`, `.passed(`, `.page(`, `.get(` and `.post(`, and behind the
 /// method that `.on(` begins with.
 fn declared(source: &str) -> impl Iterator<Item = &str> {
-    let by_path = [".route(", ".page(", ".get(", ".post("].into_iter();
+    let by_path = [".route(", ".passed(", ".page(", ".get(", ".post("].into_iter();
     let by_path = by_path.flat_map(|call| source.split(call).skip(1));
     let by_method = source.split(".on(").skip(1);
     let by_method = by_method.filter_map(|rest| rest.split_once(',').map(|(_, rest)| rest));

@@ -1,4 +1,4 @@
-//! The place of a rendition among those of its stream, whichever source the stream has.
+//! The number of a rendition among those of its stream, whichever source the stream has.
 //!
 //! A source may send its audio before its video, or another layer in the place of several, as the one
 //! before did not. Players keep the playlists with which they began, so a rendition is the first, second …
@@ -14,9 +14,9 @@ use super::broadcast::is_carried;
 /// End of the name of audio in AAC that is made.
 const AAC_SUFFIX: &str = "-aac";
 
-/// A place that one rendition has for the whole life of a broadcast.
+/// The kind, number and layer that a rendition has for the whole life of a broadcast.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct RenditionKey {
     pub(super) kind: Kind,
     /// Number of tracks of this kind before it that HLS carries.
     number: usize,
@@ -25,7 +25,7 @@ pub(super) struct Place {
 
 /// The units of which a rendition is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Feed {
+pub(super) enum FrameSource {
     /// The units of this layer.
     Source(TrackLayer),
     /// No units: nobody plays the rung of a ladder.
@@ -34,8 +34,8 @@ pub(super) enum Feed {
     StandIn,
 }
 
-impl Place {
-    /// Returns the place of a layer of a source's `tracks`.
+impl RenditionKey {
+    /// Returns the key of a layer of a source's `tracks`.
     pub(super) fn of(tracks: &[Track], layer: TrackLayer) -> Self {
         let kind = tracks[layer.track.get()].kind();
         let before = tracks[..layer.track.get()].iter();
@@ -48,7 +48,7 @@ impl Place {
         }
     }
 
-    /// Returns the track of a source's `tracks` at this place.
+    /// Returns the track of a source's `tracks` with this kind and number.
     pub(super) fn track(self, tracks: &[Track]) -> Option<TrackIndex> {
         let of_kind = |(_, it): &(TrackIndex, &Track)| it.kind() == self.kind && is_carried(it);
         let mut all = TrackIndex::enumerate(tracks).filter(of_kind);
@@ -68,9 +68,9 @@ impl Place {
 
     /// Returns the units of which the rendition is made while a source has `tracks`, of which `layers` are
     /// sent. In the place of a layer that it does not have is the best one of its track.
-    pub(super) fn feed(self, tracks: &[Track], layers: &[TrackLayer]) -> Feed {
+    pub(super) fn frames(self, tracks: &[Track], layers: &[TrackLayer]) -> FrameSource {
         let Some(track) = self.track(tracks) else {
-            return Feed::StandIn;
+            return FrameSource::StandIn;
         };
         let of_track = &tracks[track.get()];
         let is_aac = AacMaker::takes(of_track) || of_track.codec == Codec::Aac;
@@ -79,11 +79,11 @@ impl Place {
             layer: self.layer,
         };
         match self.layer {
-            aac::LAYER if is_aac => Feed::Source(track.into()),
-            aac::LAYER => Feed::StandIn,
-            _ if !self.is_in(tracks) => Feed::Source(track.into()),
-            _ if layers.contains(&layer) => Feed::Source(layer),
-            _ => Feed::Paused,
+            aac::LAYER if is_aac => FrameSource::Source(track.into()),
+            aac::LAYER => FrameSource::StandIn,
+            _ if !self.is_in(tracks) => FrameSource::Source(track.into()),
+            _ if layers.contains(&layer) => FrameSource::Source(layer),
+            _ => FrameSource::Paused,
         }
     }
 
@@ -104,14 +104,14 @@ impl Place {
 }
 
 /// Video is first, and then the order of tracks and layers.
-impl Ord for Place {
+impl Ord for RenditionKey {
     fn cmp(&self, other: &Self) -> Ordering {
         let key = |it: &Self| (it.kind != Kind::Video, it.number, it.layer);
         key(self).cmp(&key(other))
     }
 }
 
-impl PartialOrd for Place {
+impl PartialOrd for RenditionKey {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
@@ -131,16 +131,16 @@ mod tests {
     }
 
     #[test]
-    fn a_place_is_the_same_whatever_the_order_of_tracks() {
+    fn a_key_is_the_same_whatever_the_order_of_tracks() {
         let (video, audio) = (Track::new(Codec::Vp8), Track::audio(Codec::Opus, 2));
         let first = [video.clone(), audio.clone()];
         let turned = [audio.clone(), video.clone()];
-        let place = Place::of(&first, layer(1, 0));
-        assert_eq!(place, Place::of(&turned, layer(0, 0)));
-        assert_eq!(place.name(), "audio0");
-        let feed = place.feed(&turned, &[layer(0, 0), layer(1, 0)]);
-        assert_eq!(feed, Feed::Source(layer(0, 0)));
-        assert_eq!(place.feed(&[video], &[layer(0, 0)]), Feed::StandIn);
+        let key = RenditionKey::of(&first, layer(1, 0));
+        assert_eq!(key, RenditionKey::of(&turned, layer(0, 0)));
+        assert_eq!(key.name(), "audio0");
+        let frames = key.frames(&turned, &[layer(0, 0), layer(1, 0)]);
+        assert_eq!(frames, FrameSource::Source(layer(0, 0)));
+        assert_eq!(key.frames(&[video], &[layer(0, 0)]), FrameSource::StandIn);
     }
 
     #[test]
@@ -150,13 +150,19 @@ mod tests {
             ..Layer::default()
         };
         let several = [Track::new(Codec::Vp8).with_layers(vec![described("l"), described("h")])];
-        let place = Place::of(&several, layer(0, 2));
-        assert_eq!(place.name(), "video0-2");
-        assert_eq!(place.feed(&several, &[layer(0, 1)]), Feed::Paused);
+        let key = RenditionKey::of(&several, layer(0, 2));
+        assert_eq!(key.name(), "video0-2");
+        assert_eq!(key.frames(&several, &[layer(0, 1)]), FrameSource::Paused);
         let both = [layer(0, 1), layer(0, 2)];
-        assert_eq!(place.feed(&several, &both), Feed::Source(layer(0, 2)));
+        assert_eq!(
+            key.frames(&several, &both),
+            FrameSource::Source(layer(0, 2))
+        );
         let one = [Track::new(Codec::Vp8)];
-        assert_eq!(place.feed(&one, &[layer(0, 0)]), Feed::Source(layer(0, 0)));
-        assert!(!place.is_in(&one) && place.is_in(&several));
+        assert_eq!(
+            key.frames(&one, &[layer(0, 0)]),
+            FrameSource::Source(layer(0, 0))
+        );
+        assert!(!key.is_in(&one) && key.is_in(&several));
     }
 }
