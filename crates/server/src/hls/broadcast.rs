@@ -14,7 +14,7 @@ use tokio::sync::watch;
 use super::aac::{self, AacMaker};
 use super::audience::Viewers;
 use super::rendition::{Rendition, playlist_name};
-use super::rendition_key::RenditionKey;
+use super::rendition_key::{RenditionKey, is_carried};
 use super::rungs::{WantedRungs, rungs};
 
 /// A stream with its renditions, as requests see it.
@@ -282,12 +282,6 @@ fn made_audio(uri: String, name: String) -> AudioRendition {
         },
         channels: 1,
     }
-}
-
-/// Returns whether a track goes by HLS.
-pub(super) fn is_carried(track: &Track) -> bool {
-    matches!(track.kind(), Kind::Video | Kind::Audio)
-        && glassline_cmaf::CmafTrack::is_carried(track)
 }
 
 fn variant(rendition: &Rendition, uri: String, rate: SegmentRate) -> Variant {

@@ -9,7 +9,6 @@ use std::cmp::Ordering;
 use glassline_media::{Codec, Kind, LayerIndex, Track, TrackIndex, TrackLayer};
 
 use super::aac::{self, AacMaker};
-use super::broadcast::is_carried;
 
 /// End of the name of audio in AAC that is made.
 const AAC_SUFFIX: &str = "-aac";
@@ -115,6 +114,12 @@ impl PartialOrd for RenditionKey {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
+}
+
+/// Returns whether a track goes by HLS.
+pub(super) fn is_carried(track: &Track) -> bool {
+    matches!(track.kind(), Kind::Video | Kind::Audio)
+        && glassline_cmaf::CmafTrack::is_carried(track)
 }
 
 #[cfg(test)]

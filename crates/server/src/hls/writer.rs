@@ -24,11 +24,11 @@ use glassline_media::{
 use glassline_runtime::{Clock, TaskWaker};
 
 use super::aac::{self, AacMaker};
-use super::broadcast::{Broadcast, is_carried};
+use super::broadcast::Broadcast;
 use super::cadence::Cadence;
 use super::dates::Dates;
 use super::pass::{self, Opens, PassKey};
-use super::rendition_key::{FrameSource, RenditionKey};
+use super::rendition_key::{FrameSource, RenditionKey, is_carried};
 use super::rungs::rungs;
 use super::shared::{PARTS_BEHIND, Shared};
 use super::track_writer::{Change, TrackWriter};
