@@ -123,7 +123,7 @@ async fn the_promises_follow_the_times_of_frames_and_not_their_arrival() {
                 let errors = scene.errors(OF_SOURCE);
                 let case = format!("{source}, {rate} a second, seed {seed}");
                 assert!(errors.is_empty(), "{case}: {errors:#?}");
-                let video = if rate == 25.0 { ms(259) } else { ms(216) };
+                let video = if rate == 25.0 { ms(260) } else { ms(216) };
                 for (name, expected) in [("video0", video), ("audio0", ms(216))] {
                     let target = scene.playlist(name).part_target;
                     assert_eq!(target, Some(expected), "{case}: {name}");

@@ -262,7 +262,7 @@ async fn a_placeholder_stands_between_two_discontinuities() {
     scene.play(&mut publisher, &camera_of(64, ms(14_200), ms(22_000)));
     let errors = scene.errors(OF_SOURCE);
     assert!(errors.is_empty(), "{errors:#?}");
-    for (name, of_source) in [("video0", ms(259)), ("audio0", ms(216))] {
+    for (name, of_source) in [("video0", ms(260)), ("audio0", ms(216))] {
         let playlist = scene.playlist(name);
         assert_eq!(discontinuities(playlist), before + 2, "{name}");
         assert_eq!(playlist.part_target, Some(of_source), "{name}");

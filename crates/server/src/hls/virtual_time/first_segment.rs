@@ -54,7 +54,7 @@ async fn of_a_source_that_has_just_begun_a_few_frames_are_awaited() {
         println!("{rate} frames a second: {waited:?}");
         assert!(waited <= ms(1000), "{rate} a second: {waited:?}");
         let target = scene.playlist("video0").part_target;
-        let expected = if rate == 25 { ms(259) } else { ms(216) };
+        let expected = if rate == 25 { ms(260) } else { ms(216) };
         assert_eq!(target, Some(expected), "{rate} a second");
     }
 }
