@@ -4,12 +4,13 @@
 //! come and go. Whoever wants figures copies the counts, and computes without a lock: that takes the
 //! same time however many frames there are, and sorts nothing.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use glassline_media::Stage;
 
 use super::distribution::{Bucket, Distribution};
+use super::timestamps::Timestamps;
 use super::view::{Accounted, FrameLine, StageDelays, StageRow, ViewerLatency, Whole};
 
 /// Time span of the stage tables.
@@ -171,7 +172,7 @@ pub struct Account {
     /// The delays of `frames`: a report costs by its own frames, and not by those of the window.
     delays: Delays,
     /// Timestamps of `frames`: a frame counts once, however often it is reported.
-    timestamps: HashSet<u32>,
+    timestamps: Timestamps,
     reports: VecDeque<Entry>,
     /// The latest frames, which are listed one by one.
     latest: VecDeque<FrameSample>,
@@ -235,7 +236,7 @@ impl Account {
 
     fn forget_oldest(&mut self, count: usize) {
         for frame in self.frames.drain(..count) {
-            self.timestamps.remove(&frame.timestamp);
+            self.timestamps.remove(frame.timestamp);
             self.delays.remove(&frame);
         }
     }
@@ -424,7 +425,7 @@ pub(super) mod tests {
         assert_eq!(count(&mut account, 7), FRAMES_MAX as u64);
         assert_eq!(account.timestamps.len(), FRAMES_MAX);
         assert_eq!(count(&mut account, 40), 0);
-        assert!(account.timestamps.is_empty());
+        assert_eq!(account.timestamps.len(), 0);
     }
 
     #[test]

@@ -25,10 +25,12 @@ mod data;
 mod distribution;
 mod everyone;
 mod frame_codes;
+mod frame_columns;
 mod frame_stamps;
 mod pace;
 mod path;
 mod report;
+mod timestamps;
 mod view;
 
 use std::collections::HashMap;

@@ -8,12 +8,13 @@ use glassline_runtime::Clock;
 use serde::Deserialize;
 
 use super::account::{FrameSample, Joined};
+use super::frame_columns;
 use super::frame_stamps::FrameStamps;
 use crate::CaptureLog;
 use crate::FrameCode;
 
 /// Most frames of one report: several seconds at 120 frames a second.
-const FRAMES_MAX: usize = 1000;
+pub(super) const FRAMES_MAX: usize = 1000;
 
 /// Interval of a session's reports, a little less than that of pages, whose timers vary.
 const INTERVAL: Duration = Duration::from_millis(900);
@@ -33,7 +34,8 @@ pub struct Report {
     pub offset_ns: f64,
     /// Uncertainty of `offset_ns` in ns: half the shortest round trip.
     pub error_ns: f64,
-    /// All frames that were presented.
+    /// All frames that were presented: a list of objects, or columns of numbers.
+    #[serde(deserialize_with = "frame_columns::read")]
     pub frames: Vec<FrameReport>,
     /// Frames whose own measurements could not be joined in the page.
     #[serde(default)]
@@ -51,7 +53,7 @@ const fn yes() -> bool {
 }
 
 /// The measurements of a page for one frame.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct FrameReport {
     /// RTP timestamp of the frame.
     pub rtp_timestamp: u32,
@@ -202,9 +204,9 @@ pub fn join(
     clock: &Clock,
 ) -> Joined {
     let mut joined = Joined {
+        frames: Vec::with_capacity(report.frames.len()),
         unmatched: report.unmatched,
         lost: report.lost,
-        ..Joined::default()
     };
     for (place, frame) in report.frames.iter().enumerate() {
         let stamps = stamps.get(place).and_then(Option::as_ref);

@@ -96,13 +96,13 @@ export class FrameLog {
     this.#dueMs = nowMs + seconds * 1000 - EARLY_MS;
   }
 
-  /** What the report says of the frames since the last call, with the counts of those that are not in it. */
+  /** The report's frames since the last call, in columns, with the counts of those that are not in it. */
   take() {
     const ready = this.#frames.filter(({ pending }) => !pending);
     this.#frames = this.#frames.filter(({ pending }) => pending);
     const [unmatched, lost] = [this.unmatched, this.#lost];
     [this.unmatched, this.#lost] = [0, 0];
-    return { frames: ready.map(({ report }) => report), unmatched, lost };
+    return { frames: columns(ready.map(({ report }) => report)), unmatched, lost };
   }
 
   #collect(metadata) {
@@ -149,4 +149,26 @@ function divided(report, jitterBufferMs) {
   if (report.received_ms === null || jitterBufferMs === null) return report;
   const left = report.presented_ms - report.received_ms - (report.decode_ms ?? 0);
   return { ...report, jitter_buffer_ms: Math.max(0, Math.min(jitterBufferMs, left)) };
+}
+
+/** Frames in columns of whole numbers, times in µs: each is the difference to the last one known. */
+function columns(reports) {
+  const column = (key, unit) => {
+    let before = 0;
+    const steps = reports.map(({ [key]: value }) => {
+      if (value === null) return null;
+      const step = Math.round(value * unit) - before;
+      before += step;
+      return step;
+    });
+    return steps.some((step) => step !== null) ? steps : [];
+  };
+  return {
+    rtp_timestamp: column('rtp_timestamp', 1),
+    received_us: column('received_ms', 1000),
+    presented_us: column('presented_ms', 1000),
+    decode_us: column('decode_ms', 1000),
+    jitter_buffer_us: column('jitter_buffer_ms', 1000),
+    code: column('code', 1),
+  };
 }

@@ -6,6 +6,7 @@
 //!                                                   ▲─────── seconds until the next report ──────┘
 //! ```
 
+use std::iter;
 use std::time::{Duration, Instant};
 
 use glassline_trust::Trust;
@@ -60,9 +61,10 @@ impl ServerClock {
         })
     }
 
-    /// Time of `at` on the viewer's clock, in ms.
-    fn ms(&self, at: Instant) -> f64 {
-        at.saturating_duration_since(self.epoch).as_secs_f64() * 1e3
+    /// Time of `at` on the viewer's clock, in µs.
+    fn micros(&self, at: Instant) -> i64 {
+        let since = at.saturating_duration_since(self.epoch).as_micros();
+        i64::try_from(since).unwrap_or(i64::MAX)
     }
 }
 
@@ -77,23 +79,52 @@ pub(super) struct FrameReports {
     due: Option<Instant>,
 }
 
-/// A frame as reports have it. A viewer that does not decode presents a frame when it is whole.
-#[derive(Clone, Copy, Debug, Serialize)]
+/// A frame that was received. A viewer that does not decode presents a frame when it is whole.
+#[derive(Clone, Copy, Debug)]
 struct Frame {
     rtp_timestamp: u32,
-    received_ms: f64,
-    presented_ms: f64,
-    decode_ms: f64,
-    jitter_buffer_ms: f64,
+    /// Arrival of its last packet on the viewer's clock.
+    received_us: i64,
+}
+
+/// Frames as player pages report them: each number is the difference to the one before in its column.
+#[derive(Debug, Default, Serialize)]
+struct Columns {
+    rtp_timestamp: Vec<i64>,
+    received_us: Vec<i64>,
+    presented_us: Vec<i64>,
+    decode_us: Vec<i64>,
+    jitter_buffer_us: Vec<i64>,
+}
+
+impl Columns {
+    fn of(frames: &[Frame]) -> Self {
+        let steps = |of: fn(&Frame) -> i64| -> Vec<i64> {
+            let before = iter::once(0).chain(frames.iter().map(of));
+            frames
+                .iter()
+                .zip(before)
+                .map(|(it, before)| of(it) - before)
+                .collect()
+        };
+        let received_us = steps(|it| it.received_us);
+        Self {
+            rtp_timestamp: steps(|it| it.rtp_timestamp.into()),
+            presented_us: received_us.clone(),
+            received_us,
+            decode_us: steps(|_| 0),
+            jitter_buffer_us: steps(|_| 0),
+        }
+    }
 }
 
 /// Body of a report, as the API has it.
 #[derive(Serialize)]
-struct Body<'a> {
+struct Body {
     offset_ns: f64,
     error_ns: f64,
     details: bool,
-    frames: &'a [Frame],
+    frames: Columns,
 }
 
 /// The part of the server's answer that concerns the next report.
@@ -125,13 +156,9 @@ impl FrameReports {
     /// no room is left out, as pages leave it out.
     pub(super) fn note(&mut self, rtp_timestamp: u32, arrived: Instant) {
         if self.frames.len() < FRAMES_MAX {
-            let at_ms = self.clock.ms(arrived);
             self.frames.push(Frame {
                 rtp_timestamp,
-                received_ms: at_ms,
-                presented_ms: at_ms,
-                decode_ms: 0.0,
-                jitter_buffer_ms: 0.0,
+                received_us: self.clock.micros(arrived),
             });
         }
     }
@@ -148,7 +175,7 @@ impl FrameReports {
             offset_ns: self.clock.offset_ns,
             error_ns: self.clock.error_ns,
             details: false,
-            frames: &self.frames,
+            frames: Columns::of(&self.frames),
         };
         let body = serde_json::to_string(&body).expect("numbers and names become JSON");
         self.frames.clear();
@@ -207,13 +234,15 @@ mod tests {
         let now = Instant::now();
         let mut reports = reports(now);
         reports.note(3000, now + Duration::from_millis(20));
+        reports.note(1500, now + Duration::from_millis(37));
         assert!(reports.take(now).is_none(), "not due yet");
         let due = reports.deadline().expect("a second from now");
         let report = reports.take(due).expect("due");
         assert_eq!(report.url.as_str(), "http://h/s/whep/1/report?token=x");
         let body: serde_json::Value = serde_json::from_str(&report.body).expect("JSON");
-        assert_eq!(body["frames"][0]["rtp_timestamp"], 3000);
-        assert_eq!(body["frames"][0]["presented_ms"], 20.0);
+        let column = |name: &str| body["frames"][name].to_string();
+        assert_eq!(column("rtp_timestamp"), "[3000,-1500]");
+        assert_eq!(column("presented_us"), "[20000,17000]");
         assert_eq!(body["offset_ns"], 5e9);
         assert!(
             reports.take(due + INTERVAL * 9).is_none(),
@@ -222,7 +251,7 @@ mod tests {
         reports.taken(INTERVAL * 3, due);
         assert_eq!(reports.deadline(), Some(due + INTERVAL * 3));
         let next = reports.take(due + INTERVAL * 3).expect("due");
-        assert!(next.body.contains(r#""frames":[]"#), "{}", next.body);
+        assert!(next.body.contains(r#""rtp_timestamp":[]"#), "{}", next.body);
     }
 
     #[test]

@@ -22,6 +22,8 @@ pub(super) struct FrameLog {
     epoch: Instant,
     frames: VecDeque<FrameRecord>,
     capacity: usize,
+    /// Place behind the frame that was found last: a report has frames in their order.
+    next: usize,
 }
 
 /// The stamps of a frame: its origin in nanoseconds since the epoch, and the microseconds from each
@@ -43,6 +45,7 @@ impl FrameLog {
             epoch,
             frames: VecDeque::new(),
             capacity: FRAMES_UNREPORTED,
+            next: 0,
         }
     }
 
@@ -50,6 +53,7 @@ impl FrameLog {
     pub(super) fn push(&mut self, frame: FrameStamps) {
         while self.frames.len() >= self.capacity {
             self.frames.pop_front();
+            self.next = self.next.saturating_sub(1);
         }
         let nanos = |span: Duration| i64::try_from(span.as_nanos()).unwrap_or(i64::MAX);
         let origin_ns = match frame.origin.checked_duration_since(self.epoch) {
@@ -74,8 +78,7 @@ impl FrameLog {
     /// From the first call on, the log keeps more frames.
     pub(super) fn find(&mut self, timestamp: u32) -> Option<FrameStamps> {
         self.capacity = FRAMES_MAX;
-        let frames = self.frames.iter().rev();
-        let entry = frames.copied().find(|frame| frame.timestamp == timestamp)?;
+        let entry = self.record(timestamp)?;
         let span = Duration::from_nanos(entry.origin_ns.unsigned_abs());
         let origin = if entry.origin_ns < 0 {
             self.epoch.checked_sub(span)?
@@ -101,6 +104,20 @@ impl FrameLog {
             paced,
             sent: after(paced, send),
         })
+    }
+
+    /// Returns the newest record with this RTP timestamp.
+    fn record(&mut self, timestamp: u32) -> Option<FrameRecord> {
+        let is_it = |frame: &FrameRecord| frame.timestamp == timestamp;
+        let is_next = self.frames.get(self.next).is_some_and(is_it);
+        // Two frames of one timestamp are neighbours.
+        let is_newest = !self.frames.get(self.next + 1).is_some_and(is_it);
+        let place = match is_next && is_newest {
+            true => self.next,
+            false => self.frames.iter().rposition(is_it)?,
+        };
+        self.next = place + 1;
+        self.frames.get(place).copied()
     }
 }
 
@@ -135,6 +152,14 @@ mod tests {
         }
         assert_eq!(log.frames.len(), FRAMES_MAX);
         assert_eq!(log.find(0), None);
+        // In their order, with gaps, and backwards.
+        let reported = (744..1000)
+            .chain((744..1000).step_by(3))
+            .chain((744..1000).rev());
+        for frame in reported {
+            let found = log.find(frame * 3000).map(|it| it.timestamp);
+            assert_eq!(found, Some(frame * 3000));
+        }
         let stages = log.find(999 * 3000).expect("the newest").stages();
         let ms: Vec<u128> = stages.map(|(_, delay)| delay.as_millis()).collect();
         assert_eq!(ms, [1, 2, 3, 4]);

@@ -15,6 +15,16 @@ pub(crate) const PAGES: usize = 100;
 /// Frames in a report.
 const FRAMES: u32 = 60;
 
+/// Names of the columns of a report.
+const COLUMNS: [&str; 6] = [
+    "rtp_timestamp",
+    "received_us",
+    "presented_us",
+    "decode_us",
+    "jitter_buffer_us",
+    "code",
+];
+
 /// Seconds of the window, after which each page's account is full.
 pub(crate) const WINDOW_S: usize = 11;
 
@@ -64,14 +74,20 @@ impl Pages {
         let first = u32::try_from(second).unwrap_or_default() * FRAMES;
         let frames: Vec<u32> = (first..first + FRAMES).collect();
         let stamps: Vec<_> = frames.iter().map(|frame| self.stamps(*frame)).collect();
-        let frames: Vec<String> = frames
-            .iter()
-            .zip(&stamps)
-            .map(|(frame, stamps)| self.line(*frame, stamps))
-            .collect();
+        let mut columns = [const { Vec::new() }; COLUMNS.len()];
+        let mut before = [0; COLUMNS.len()];
+        for (frame, stamps) in frames.iter().zip(&stamps) {
+            let numbers = self.numbers(*frame, stamps);
+            for ((column, before), number) in columns.iter_mut().zip(&mut before).zip(numbers) {
+                column.push((number - *before).to_string());
+                *before = number;
+            }
+        }
+        let columns = COLUMNS.iter().zip(columns);
+        let columns = columns.map(|(name, numbers)| format!(r#""{name}":[{}]"#, numbers.join(",")));
         let body = format!(
-            r#"{{"offset_ns":-5000123456,"error_ns":180000,"frames":[{}],"unmatched":0,"lost":0}}"#,
-            frames.join(",")
+            r#"{{"offset_ns":-5000123456,"error_ns":180000,"frames":{{{}}},"unmatched":0,"lost":0}}"#,
+            columns.collect::<Vec<_>>().join(",")
         );
         let report = Report::read(body.as_bytes()).expect("a report");
         let stamps: Vec<_> = stamps.into_iter().map(Some).collect();
@@ -104,19 +120,22 @@ impl Pages {
         }
     }
 
-    /// Writes what a page tells of a frame, as browsers do: times in steps of 0.1 ms, and
-    /// differences of such times with all their digits.
-    fn line(&mut self, frame: u32, stamps: &FrameStamps) -> String {
-        let tenths = |ms: f64| (ms * 10.0).round() / 10.0;
+    /// Returns what a page tells of a frame: times in steps of 0.1 ms, as browsers have them.
+    fn numbers(&mut self, frame: u32, stamps: &FrameStamps) -> [i64; COLUMNS.len()] {
+        let tenths = |ms: f64| (ms * 10.0).round() as i64 * 100;
         let sent_ms = self.clock.nanos(stamps.sent) as f64 / 1e6 + 5_000.123_456;
         let received = tenths(sent_ms + 3.0 + self.random.below(8.0));
-        let decode = 1e3 * tenths(2.0 + self.random.below(3.0)) / 1e3;
-        let presented = tenths(received + 28.0 + self.random.below(20.0));
-        let buffered = (12.0 + self.random.below(9.0)).min(presented - received - decode);
-        let (timestamp, code) = (stamps.timestamp, frame % self.code.frames);
-        format!(
-            r#"{{"rtp_timestamp":{timestamp},"received_ms":{received},"presented_ms":{presented},"decode_ms":{decode},"jitter_buffer_ms":{buffered},"code":{code}}}"#
-        )
+        let decode = tenths(2.0 + self.random.below(3.0));
+        let presented = received + tenths(28.0 + self.random.below(20.0));
+        let buffered = (12e3 + self.random.below(9e3)) as i64;
+        [
+            stamps.timestamp.into(),
+            received,
+            presented,
+            decode,
+            buffered.min(presented - received - decode),
+            (frame % self.code.frames).into(),
+        ]
     }
 
     /// Reads the body of a report of each page.
