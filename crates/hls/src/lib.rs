@@ -5,7 +5,7 @@
 //! parts, gaps, changes ─► MediaPlaylist ─┬► answer(Directives): now, wait, too far ahead
 //!                                        ├► text, delta update
 //!                                        └► rates, report ─► MultivariantPlaylist ─► text
-//! segments that are files already ─► RecordedPlaylist ─► text, delta update
+//! segments that are files already ─► RecordedPlaylist ─► RecordedText, delta update
 //! text of any server ─► reader ─► judge: findings
 //! ```
 //!
@@ -19,5 +19,5 @@ pub mod reader;
 pub use multivariant::{AudioRendition, MultivariantPlaylist, Variant};
 pub use playlist::{
     Answer, Directives, DirectivesError, MediaPlaylist, NewPart, Numbers, Pushed, RecordedForm,
-    RecordedPlaylist, RecordedSegment, RenditionReport, SegmentRate, Terms,
+    RecordedPlaylist, RecordedSegment, RecordedText, RenditionReport, SegmentRate, Terms,
 };

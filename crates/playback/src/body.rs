@@ -26,6 +26,14 @@ pub struct Body {
 }
 
 impl Playback {
+    /// Returns a place among those who read what was recorded, for a client of the network `client`.
+    ///
+    /// # Errors
+    /// Returns [`NoFootage::Crowded`] if the client reads as much as it may.
+    pub(crate) fn place(&self, client: SourcePrefix) -> Result<FairPlace<SourcePrefix>, NoFootage> {
+        self.places.admit(&client).ok_or(NoFootage::Crowded)
+    }
+
     /// Begins to read `part` of an assembly for a client of the network `client`.
     ///
     /// # Errors
@@ -36,7 +44,7 @@ impl Playback {
         part: Range<u64>,
         client: SourcePrefix,
     ) -> Result<Body, NoFootage> {
-        let place = self.places.admit(&client).ok_or(NoFootage::Crowded)?;
+        let place = self.place(client)?;
         self.bodies.add(1);
         Ok(Body {
             pools: Arc::clone(&self.pools),

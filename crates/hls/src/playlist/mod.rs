@@ -27,7 +27,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use recorded::{RecordedForm, RecordedPlaylist, RecordedSegment};
+pub use recorded::{RecordedForm, RecordedPlaylist, RecordedSegment, RecordedText};
 pub use reload::{Answer, Directives, DirectivesError};
 use segment::{Part, Segment};
 pub use text::RenditionReport;
@@ -88,7 +88,7 @@ impl Terms {
 }
 
 /// The numbers with which a playlist begins.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Numbers {
     /// Media Sequence Number of the first segment.
     pub segment: u64,

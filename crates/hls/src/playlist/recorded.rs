@@ -9,11 +9,14 @@ use super::date::Date;
 use super::text::Seconds;
 use super::{Numbers, ROUNDING, SegmentRate, VERSION, per_second};
 
+/// Bytes of a piece of text, after which the client has to take it.
+const PIECE_BYTES: usize = 64 << 10;
+
 /// Version of the protocol (§8) of a playlist without delta updates: it has `EXT-X-MAP`.
 const SPAN_VERSION: u32 = 6;
 
 /// A Media Segment that is a file already.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct RecordedSegment {
     /// URI of the segment, relative to the playlist.
     pub uri: String,
@@ -30,7 +33,7 @@ pub struct RecordedSegment {
 }
 
 /// The segments of a part of the past, the oldest first.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Hash)]
 pub struct RecordedPlaylist {
     target: u32,
     first: Numbers,
@@ -38,14 +41,27 @@ pub struct RecordedPlaylist {
 }
 
 /// The form in which a client gets a [`RecordedPlaylist`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RecordedForm<'a> {
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct RecordedForm {
     /// Whether nothing is added any more.
     pub is_over: bool,
     /// Whether a delta update is wanted.
     pub skip: bool,
     /// Text behind each URI: empty, or a query with its question mark.
-    pub query: &'a str,
+    pub query: String,
+}
+
+/// The text of a [`RecordedPlaylist`] in pieces, made as a client takes them: there are thousands of URIs in
+/// it, and a client chooses what stands behind each.
+#[derive(Clone, Debug, Hash)]
+pub struct RecordedText {
+    playlist: Arc<RecordedPlaylist>,
+    form: RecordedForm,
+    /// Segments that a delta update leaves out.
+    skipped: usize,
+    /// Number of segments that are written or left out; `None` before the head.
+    written: Option<usize>,
+    is_ended: bool,
 }
 
 impl RecordedPlaylist {
@@ -98,48 +114,6 @@ impl RecordedPlaylist {
         })
     }
 
-    /// Returns the text of the playlist.
-    pub fn text(&self, form: RecordedForm<'_>) -> String {
-        let mut text = String::with_capacity(256 + self.segments.len() * 128);
-        // Writing to a string cannot fail.
-        let _ = self.write(&mut text, form);
-        text
-    }
-
-    fn write(&self, text: &mut String, form: RecordedForm<'_>) -> fmt::Result {
-        let version = if form.is_over { SPAN_VERSION } else { VERSION };
-        writeln!(text, "#EXTM3U\n#EXT-X-VERSION:{version}")?;
-        writeln!(text, "#EXT-X-TARGETDURATION:{}", self.target)?;
-        match form.is_over {
-            true => writeln!(text, "#EXT-X-PLAYLIST-TYPE:VOD")?,
-            false => {
-                let boundary = Seconds(self.skip_boundary());
-                writeln!(text, "#EXT-X-SERVER-CONTROL:CAN-SKIP-UNTIL={boundary}")?;
-            }
-        }
-        writeln!(text, "#EXT-X-MEDIA-SEQUENCE:{}", self.first.segment)?;
-        let discontinuity = self.first.discontinuity;
-        writeln!(text, "#EXT-X-DISCONTINUITY-SEQUENCE:{discontinuity}")?;
-        let skipped = match form.skip && !form.is_over {
-            true => self.skippable(),
-            false => 0,
-        };
-        if skipped > 0 {
-            writeln!(text, "#EXT-X-SKIP:SKIPPED-SEGMENTS={skipped}")?;
-        }
-        let mut before: Option<&RecordedSegment> = None;
-        for (index, segment) in self.segments.iter().enumerate() {
-            if index >= skipped {
-                segment.write(text, before, form.query)?;
-            }
-            before = Some(segment);
-        }
-        match form.is_over {
-            true => writeln!(text, "#EXT-X-ENDLIST"),
-            false => Ok(()),
-        }
-    }
-
     fn skip_boundary(&self) -> Duration {
         Duration::from_secs(self.target.into()) * 6
     }
@@ -152,6 +126,85 @@ impl RecordedPlaylist {
             rest > self.skip_boundary()
         });
         far.count()
+    }
+}
+
+impl RecordedText {
+    /// Begins the text of `playlist`.
+    pub fn new(playlist: Arc<RecordedPlaylist>, form: RecordedForm) -> Self {
+        let skipped = match form.skip && !form.is_over {
+            true => playlist.skippable(),
+            false => 0,
+        };
+        Self {
+            playlist,
+            form,
+            skipped,
+            written: None,
+            is_ended: false,
+        }
+    }
+
+    fn write_piece(&mut self, text: &mut String) -> fmt::Result {
+        let written = match self.written {
+            Some(written) => written,
+            None => {
+                self.write_head(text)?;
+                self.skipped
+            }
+        };
+        let segments = &self.playlist.segments;
+        let mut before = written.checked_sub(1).and_then(|it| segments.get(it));
+        let mut next = written;
+        for segment in segments.range(written.min(segments.len())..) {
+            if text.len() >= PIECE_BYTES {
+                break;
+            }
+            segment.write(text, before, &self.form.query)?;
+            before = Some(segment);
+            next += 1;
+        }
+        self.written = Some(next);
+        self.is_ended = next >= segments.len();
+        match self.is_ended && self.form.is_over {
+            true => writeln!(text, "#EXT-X-ENDLIST"),
+            false => Ok(()),
+        }
+    }
+
+    fn write_head(&self, text: &mut String) -> fmt::Result {
+        let (playlist, is_over) = (&self.playlist, self.form.is_over);
+        let version = if is_over { SPAN_VERSION } else { VERSION };
+        writeln!(text, "#EXTM3U\n#EXT-X-VERSION:{version}")?;
+        writeln!(text, "#EXT-X-TARGETDURATION:{}", playlist.target)?;
+        match is_over {
+            true => writeln!(text, "#EXT-X-PLAYLIST-TYPE:VOD")?,
+            false => {
+                let boundary = Seconds(playlist.skip_boundary());
+                writeln!(text, "#EXT-X-SERVER-CONTROL:CAN-SKIP-UNTIL={boundary}")?;
+            }
+        }
+        writeln!(text, "#EXT-X-MEDIA-SEQUENCE:{}", playlist.first.segment)?;
+        let discontinuity = playlist.first.discontinuity;
+        writeln!(text, "#EXT-X-DISCONTINUITY-SEQUENCE:{discontinuity}")?;
+        match self.skipped {
+            0 => Ok(()),
+            skipped => writeln!(text, "#EXT-X-SKIP:SKIPPED-SEGMENTS={skipped}"),
+        }
+    }
+}
+
+impl Iterator for RecordedText {
+    type Item = String;
+
+    fn next(&mut self) -> Option<String> {
+        if self.is_ended {
+            return None;
+        }
+        let mut text = String::new();
+        // Writing to a string cannot fail.
+        let _ = self.write_piece(&mut text);
+        Some(text)
     }
 }
 
@@ -175,11 +228,15 @@ mod tests {
     use crate::judge::test_playlist::{media, names};
     use crate::judge::{Findings, judge_delta, judge_media};
 
-    const LIVE: RecordedForm<'static> = RecordedForm {
+    const LIVE: RecordedForm = RecordedForm {
         is_over: false,
         skip: false,
-        query: "",
+        query: String::new(),
     };
+
+    fn written(playlist: &RecordedPlaylist, form: RecordedForm) -> String {
+        RecordedText::new(Arc::new(playlist.clone()), form).collect()
+    }
 
     /// Returns segments of four seconds, from second `from` on, each ten of one file; those whose number
     /// `cuts` names do not go on.
@@ -211,11 +268,12 @@ mod tests {
 
     #[test]
     fn a_span_has_a_type_and_an_end_and_the_query_behind_each_uri() {
-        let text = playlist(0, 3, &[2]).text(RecordedForm {
+        let form = RecordedForm {
             is_over: true,
             skip: true,
-            query: "?token=a",
-        });
+            query: "?token=a".to_owned(),
+        };
+        let text = written(&playlist(0, 3, &[2]), form);
         let expected = "#EXTM3U\n#EXT-X-VERSION:6\n#EXT-X-TARGETDURATION:4\n#EXT-X-PLAYLIST-TYPE:VOD\n\
             #EXT-X-MEDIA-SEQUENCE:0\n#EXT-X-DISCONTINUITY-SEQUENCE:7\n\
             #EXT-X-MAP:URI=\"past/i0.mp4?token=a\"\n#EXT-X-PROGRAM-DATE-TIME:1970-01-01T00:00:00.000Z\n\
@@ -231,13 +289,13 @@ mod tests {
     fn numbers_stay_with_their_segments_while_the_oldest_leave() {
         let mut one = playlist(100, 40, &[105, 120]);
         one.trim(Duration::from_secs(110 * 4), usize::MAX);
-        let text = one.text(LIVE);
+        let text = written(&one, LIVE);
         assert!(text.contains("#EXT-X-MEDIA-SEQUENCE:110\n"), "{text}");
         assert!(text.contains("#EXT-X-DISCONTINUITY-SEQUENCE:8\n"), "{text}");
         assert!(!text.contains("s109.m4s") && text.contains("s110.m4s"));
         assert_eq!(judged(&text), [""; 0]);
         one.trim(Duration::ZERO, 5);
-        let text = one.text(LIVE);
+        let text = written(&one, LIVE);
         assert!(text.contains("#EXT-X-MEDIA-SEQUENCE:135\n"), "{text}");
         assert!(text.contains("#EXT-X-DISCONTINUITY-SEQUENCE:9\n"), "{text}");
     }
@@ -246,8 +304,8 @@ mod tests {
     fn a_delta_update_leaves_out_what_is_far_from_the_end() {
         let one = playlist(100, 40, &[]);
         let (whole, delta) = (
-            one.text(LIVE),
-            one.text(RecordedForm { skip: true, ..LIVE }),
+            written(&one, LIVE),
+            written(&one, RecordedForm { skip: true, ..LIVE }),
         );
         // Six Target Durations of four seconds stay, and no more.
         assert!(
@@ -269,8 +327,29 @@ mod tests {
         let mut long = one.segments[0].clone();
         long.duration = Duration::from_millis(6600);
         one.push(long);
-        assert!(one.text(LIVE).contains("#EXT-X-TARGETDURATION:7\n"));
+        assert!(written(&one, LIVE).contains("#EXT-X-TARGETDURATION:7\n"));
         let rate = one.rate().expect("two segments");
         assert_eq!((rate.peak, rate.average), (2000, 16_000_000 / 10_600));
+    }
+
+    #[test]
+    fn a_long_query_behind_thousands_of_uris_is_written_piece_by_piece() {
+        const QUERY: usize = 8 << 10;
+        let form = RecordedForm {
+            is_over: true,
+            query: format!("?token={}", "a".repeat(QUERY)),
+            ..LIVE
+        };
+        let (mut pieces, mut uris) = (0, 0);
+        for piece in RecordedText::new(Arc::new(playlist(0, 20_000, &[])), form) {
+            // The last segment of a piece has a URI of its own, and one of its initialization.
+            assert!(piece.len() <= PIECE_BYTES + 3 * QUERY, "{}", piece.len());
+            pieces += 1;
+            uris += piece.matches("#EXTINF").count();
+        }
+        assert_eq!(uris, 20_000);
+        assert!(pieces > 1_000, "{pieces}");
+        let empty = RecordedText::new(Arc::new(playlist(0, 0, &[])), LIVE);
+        assert_eq!(empty.count(), 1, "the head");
     }
 }

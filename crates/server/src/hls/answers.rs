@@ -19,6 +19,7 @@ use futures_util::stream;
 use glassline_media::Kind;
 
 use super::files::Pieces;
+use super::past::PlaylistBody;
 use super::rendition::PlaylistText;
 
 /// Media type of playlists (§4).
@@ -64,22 +65,40 @@ pub(super) fn index(text: String) -> Response {
 
 /// Answers with a Media Playlist.
 pub(super) fn playlist(text: &PlaylistText, keep: Keep, request: &HeaderMap) -> Response {
+    let body = |is_gzip| match is_gzip {
+        true => Body::from(text.gzip()),
+        false => Body::from(text.plain.clone()),
+    };
+    media_playlist(&text.entity_tag, keep, request, body)
+}
+
+/// Answers with a Media Playlist of the past.
+pub(super) fn recorded_playlist(text: PlaylistBody, keep: Keep, request: &HeaderMap) -> Response {
+    let entity_tag = text.entity_tag();
+    media_playlist(&entity_tag, keep, request, |is_gzip| {
+        text.into_body(is_gzip)
+    })
+}
+
+fn media_playlist(
+    entity_tag: &str,
+    keep: Keep,
+    request: &HeaderMap,
+    body: impl FnOnce(bool) -> Body,
+) -> Response {
     let mut headers = HeaderMap::new();
     headers.insert(header::CACHE_CONTROL, keep.value(false));
-    headers.insert(header::ETAG, ours(&text.entity_tag));
+    headers.insert(header::ETAG, ours(entity_tag));
     headers.append(header::VARY, HeaderValue::from_static("accept-encoding"));
-    if has_already(request, &text.entity_tag) {
+    if has_already(request, entity_tag) {
         return (StatusCode::NOT_MODIFIED, headers).into_response();
     }
     headers.insert(header::CONTENT_TYPE, PLAYLIST);
-    let body = match accepts_gzip(request) {
-        true => {
-            headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
-            text.gzip()
-        }
-        false => text.plain.clone(),
-    };
-    (headers, body).into_response()
+    let is_gzip = accepts_gzip(request);
+    if is_gzip {
+        headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+    }
+    (headers, body(is_gzip)).into_response()
 }
 
 /// Answers with a file of a live stream.

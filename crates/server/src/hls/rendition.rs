@@ -1,6 +1,5 @@
 //! One Media Playlist of a stream, with its files and those who wait for them.
 
-use std::hash::{DefaultHasher, Hasher as _};
 use std::io::Write as _;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
@@ -101,14 +100,6 @@ impl FileName {
 }
 
 impl PlaylistText {
-    /// Returns a text whose entity tag follows from it.
-    pub(super) fn tagged_by_content(text: String) -> Self {
-        let mut hasher = DefaultHasher::new();
-        hasher.write(text.as_bytes());
-        let tag = format!("W/\"{:016x}\"", hasher.finish());
-        Self::new(text, tag)
-    }
-
     fn new(text: String, entity_tag: String) -> Self {
         Self {
             plain: text.into(),

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use axum::extract::{ConnectInfo, RawQuery, Request, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use glassline_access::auth::TOKEN_BYTES_MAX;
 use glassline_hls::{Directives, DirectivesError};
 use glassline_runtime::{await_tracks, may_come};
 
@@ -32,6 +33,9 @@ const CROWDED: &str = "as many requests as may wait for parts of streams do so a
 /// Keys of a query by which clients show their right, and which go on to the playlists.
 pub(super) const CREDENTIALS: [&str; 2] = ["token", "jwt"];
 
+/// Most bytes of a query that URIs of a playlist have: a token of an identity provider, and a span.
+const KEPT_BYTES_MAX: usize = TOKEN_BYTES_MAX + 256;
+
 /// Answers `GET /{stream}/hls/index.m3u8`: the Multivariant Playlist, with a pass.
 pub(super) async fn index(
     State(app): State<App>,
@@ -44,7 +48,7 @@ pub(super) async fn index(
     let waiting = begun(&app, connection, &name);
     let broadcast = hls.waiting(&waiter, waiting).await??;
     let pass = hls.key.issue(&name, Opens::Playlists, hls.unix());
-    let query = kept_pairs(query.as_deref().unwrap_or_default(), &CREDENTIALS);
+    let query = kept_pairs(query.as_deref().unwrap_or_default(), &CREDENTIALS)?;
     let playlist = broadcast.multivariant(PATIENCE, &pass, &query);
     let playlist = hls.waiting(&waiter, playlist).await?;
     playlist.map(answers::index).ok_or_else(|| no_media(&name))
@@ -290,15 +294,25 @@ pub(super) fn directives(query: &str) -> Result<Directives, Problem> {
 
 /// Returns the pairs of a query with these `keys` as the query of URIs in playlists. Players, which send no
 /// other headers or cookies of their own, so show credentials again once their pass has ended.
-pub(super) fn kept_pairs(query: &str, keys: &[&str]) -> String {
+///
+/// # Errors
+/// Returns status 400 for pairs that are longer than any credential: they stand behind thousands of URIs.
+pub(super) fn kept_pairs(query: &str, keys: &[&str]) -> Result<String, Problem> {
     let pairs = query.split('&').filter(|pair| {
         let key = pair.split('=').next().unwrap_or_default();
         keys.contains(&key)
     });
     let kept: Vec<String> = pairs.map(|it| it.replace('"', "%22")).collect();
-    match kept.is_empty() {
+    let kept = match kept.is_empty() {
         true => String::new(),
         false => format!("?{}", kept.join("&")),
+    };
+    match kept.len() <= KEPT_BYTES_MAX {
+        true => Ok(kept),
+        false => Err(Problem::bad_request(format!(
+            "the query has {} bytes that each URI of the playlist would have, and {KEPT_BYTES_MAX} are allowed: show one token",
+            kept.len()
+        ))),
     }
 }
 
@@ -308,7 +322,7 @@ mod tests {
 
     #[test]
     fn credentials_of_the_query_go_on_and_nothing_else() {
-        let shown_again = |query| kept_pairs(query, &CREDENTIALS);
+        let shown_again = |query| kept_pairs(query, &CREDENTIALS).expect("short");
         assert_eq!(shown_again("token=a%26b&width=3"), "?token=a%26b");
         assert_eq!(
             shown_again("jwt=a\"b"),
@@ -317,5 +331,15 @@ mod tests {
         );
         assert_eq!(shown_again("_HLS_msn=3&muted"), "");
         assert_eq!(shown_again(""), "");
+    }
+
+    #[test]
+    fn what_is_longer_than_a_credential_does_not_get_behind_thousands_of_uris() {
+        let status = |length: usize| {
+            let kept = kept_pairs(&format!("token={}", "a".repeat(length)), &CREDENTIALS);
+            kept.map_or_else(|problem| problem.status().as_u16(), |_| 200)
+        };
+        assert_eq!(status(TOKEN_BYTES_MAX), 200);
+        assert_eq!(status(KEPT_BYTES_MAX), 400);
     }
 }

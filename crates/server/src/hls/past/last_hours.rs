@@ -1,8 +1,9 @@
 //! The last hours of one stream as a playlist that goes on.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
-use glassline_hls::{RecordedForm, RecordedPlaylist};
+use glassline_hls::RecordedPlaylist;
 use glassline_playback::{NoFootage, Playback, SegmentCutter, Subject};
 use glassline_recording::TimeRange;
 use tokio::sync::Mutex;
@@ -19,7 +20,8 @@ pub(super) struct LastHours(Mutex<Option<State>>);
 #[derive(Debug)]
 struct State {
     cutter: SegmentCutter,
-    playlist: RecordedPlaylist,
+    /// Shared with the answers that are being sent.
+    playlist: Arc<RecordedPlaylist>,
     looked: Instant,
 }
 
@@ -49,16 +51,15 @@ impl LastHours {
         index.ok_or(NoFootage::Nothing)
     }
 
-    /// Returns the text of the Media Playlist.
-    pub(super) async fn text(
+    /// Returns the Media Playlist.
+    pub(super) async fn playlist(
         &self,
         playback: &Playback,
         order: Order,
-        form: RecordedForm<'_>,
-    ) -> Result<String, NoFootage> {
+    ) -> Result<Arc<RecordedPlaylist>, NoFootage> {
         let mut state = self.0.lock().await;
         let state = refreshed(&mut state, playback, order).await?;
-        Ok(state.playlist.text(form))
+        Ok(Arc::clone(&state.playlist))
     }
 }
 
@@ -87,9 +88,10 @@ async fn refreshed<'a>(
         let mut cut = playback.segments(cutter, range).await?;
         let mut playlist = state
             .take()
-            .map_or_else(|| playlist_from(cut.new.first()), |it| it.playlist);
-        push(&mut playlist, &cut.new);
-        playlist.trim(since_1970(from.max(cut.oldest)), SEGMENTS_MAX);
+            .map_or_else(|| playlist_from(cut.new.first()).into(), |it| it.playlist);
+        let changed = Arc::make_mut(&mut playlist);
+        push(changed, &cut.new);
+        changed.trim(since_1970(from.max(cut.oldest)), SEGMENTS_MAX);
         // From now on, somebody has read the Target Duration.
         cut.cutter.limit(playlist.longest());
         *state = Some(State {

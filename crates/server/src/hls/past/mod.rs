@@ -13,6 +13,7 @@
 
 mod last_hours;
 mod names;
+mod playlist_body;
 pub(super) mod requests;
 
 use std::collections::HashMap;
@@ -24,6 +25,7 @@ use glassline_hub::StreamName;
 use glassline_playback::{Segment, SegmentContent};
 
 use last_hours::LastHours;
+pub(super) use playlist_body::PlaylistBody;
 
 /// Streams whose last hours are listed at a time. Beyond, the one that was asked for least lately begins
 /// anew.

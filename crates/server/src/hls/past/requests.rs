@@ -7,7 +7,7 @@ use axum::extract::{ConnectInfo, RawQuery, State};
 use axum::http::{HeaderMap, Uri};
 use axum::response::Response;
 use glassline_access::auth::Action;
-use glassline_hls::{RecordedForm, RecordedPlaylist};
+use glassline_hls::{RecordedForm, RecordedPlaylist, RecordedText};
 use glassline_playback::{NoFootage, Playback, SegmentCutter, Subject, Wanted};
 use glassline_recording::TimeRange;
 use glassline_runtime::SourcePrefix;
@@ -15,11 +15,10 @@ use glassline_runtime::SourcePrefix;
 use super::super::answers::{self, Keep};
 use super::super::pass::Opens;
 use super::super::protocol::{Hls, NotServed};
-use super::super::rendition::PlaylistText;
 use super::super::requests::{CREDENTIALS, directives, kept_pairs, nothing, service};
 use super::last_hours::Order;
 use super::names::PastFile;
-use super::{SEGMENT_MAX, SEGMENTS_MAX, multivariant, playlist_from, push};
+use super::{PlaylistBody, SEGMENT_MAX, SEGMENTS_MAX, multivariant, playlist_from, push};
 use crate::app::App;
 use crate::http::Unpassed;
 use crate::http::extract::{Path, Query};
@@ -59,7 +58,7 @@ pub(in super::super) async fn last_hours_index(
     let hls = service(&app);
     let of = subject(&app, &name)?;
     let pass = hls.key.issue(&name, Opens::Past, hls.unix());
-    let query = kept_pairs(query.as_deref().unwrap_or_default(), &CREDENTIALS);
+    let query = kept_pairs(query.as_deref().unwrap_or_default(), &CREDENTIALS)?;
     let hours = hls.past.of(&of.stream, Instant::now());
     let order = hls.order(of);
     let (wanted, uri) = (order.wanted(), format!("{pass}/dvr.m3u8{query}"));
@@ -90,21 +89,23 @@ pub(in super::super) async fn last_hours(
     let keep = passed.checked(&app, &name, 1).await?;
     let of = subject(&app, &name)?;
     let query = query.unwrap_or_default();
-    let shown = kept_pairs(&query, &CREDENTIALS);
+    let shown = kept_pairs(&query, &CREDENTIALS)?;
+    let keep = kept_with(keep, &shown);
     let form = RecordedForm {
         is_over: false,
         skip: directives(&query)?.skip,
-        query: &shown,
+        query: shown,
     };
     let hours = hls.past.of(&of.stream, Instant::now());
     let order = hls.order(of);
     let wanted = order.wanted();
-    let text = hours.text(playback(&app)?, order, form);
-    let text = hls.waiting(&waiter, text).await?;
-    let text = text.map_err(|error| told(error, &name, &wanted))?;
+    let playlist = hours.playlist(playback(&app)?, order);
+    let playlist = hls.waiting(&waiter, playlist).await?;
+    let playlist = playlist.map_err(|error| told(error, &name, &wanted))?;
+    let place = playback(&app)?.place(waiter.source())?;
     hls.counters.playlists.add(1);
-    let text = PlaylistText::tagged_by_content(text);
-    Ok(answers::playlist(&text, kept_with(keep, &shown), &headers))
+    let body = PlaylistBody::new(RecordedText::new(playlist, form), place);
+    Ok(answers::recorded_playlist(body, keep, &headers))
 }
 
 /// Answers `GET /{stream}/hls/vod.m3u8`: the Multivariant Playlist of a span, with a pass.
@@ -122,7 +123,7 @@ pub(in super::super) async fn span_index(
     let (cutter, playlist) = listed.map_err(|error| told(error, &name, &wanted))?;
     let pass = hls.key.issue(&name, Opens::Past, hls.unix());
     let keys = [&SPAN[..], &CREDENTIALS].concat();
-    let query = kept_pairs(query.as_deref().unwrap_or_default(), &keys);
+    let query = kept_pairs(query.as_deref().unwrap_or_default(), &keys)?;
     let content = cutter.content();
     let index =
         content.and_then(|it| multivariant(&playlist, it, format!("{pass}/vod.m3u8{query}")));
@@ -148,19 +149,22 @@ pub(in super::super) async fn span(
         headers: &headers,
     };
     let keep = passed.checked(&app, &name, SPAN_KEPT_S).await?;
+    let shown = kept_pairs(uri.query().unwrap_or_default(), &CREDENTIALS)?;
+    let keep = kept_with(keep, &shown);
+    let form = RecordedForm {
+        is_over: true,
+        skip: false,
+        query: shown,
+    };
     let (of, wanted) = (subject(&app, &name)?, span.wanted()?);
     let listed = listed(playback(&app)?, of, &wanted);
     let listed = hls.waiting(&waiter, listed).await?;
     let (_, playlist) = listed.map_err(|error| told(error, &name, &wanted))?;
-    let shown = kept_pairs(uri.query().unwrap_or_default(), &CREDENTIALS);
-    let text = playlist.text(RecordedForm {
-        is_over: true,
-        skip: false,
-        query: &shown,
-    });
+    let place = playback(&app)?.place(waiter.source())?;
     hls.counters.playlists.add(1);
-    let text = PlaylistText::tagged_by_content(text);
-    Ok(answers::playlist(&text, kept_with(keep, &shown), &headers))
+    let text = RecordedText::new(playlist.into(), form);
+    let body = PlaylistBody::new(text, place);
+    Ok(answers::recorded_playlist(body, keep, &headers))
 }
 
 /// Answers `GET /{stream}/hls/{pass}/past/{file}`.
