@@ -66,7 +66,7 @@ pub use drain::Draining;
 pub use elsewhere::Names;
 pub use record::Reachable;
 pub use redirect::{Elsewhere, by_calendar, without_credentials};
-pub use requests::{NotHandedOn, OpenedRequest};
+pub use requests::{Asker, NotHandedOn, OpenedRequest, RequestPlace};
 pub use rooms::{HeldRoom, NotHere};
 pub use status::{Counts, EngineView, MemberView, NodeView, NodesView, Owner, PulledView};
 

@@ -15,7 +15,7 @@ use std::sync::{Arc, OnceLock};
 
 use glassline_cluster::NodeId;
 use glassline_quic::moq::{NodeAddress, RequestStream, RequestStreams};
-use tokio::sync::{Semaphore, SemaphorePermit};
+use glassline_runtime::{FairPlace, FairPlaces, SourcePrefix};
 use tokio::task::JoinSet;
 
 use super::{Member, moment, record};
@@ -23,6 +23,13 @@ use super::{Member, moment, record};
 /// Most requests of clients that are handed on at the same time, and most of each other server that are
 /// answered. Participants of rooms wait for changes in one request each.
 const AT_ONCE: usize = 512;
+
+/// Most requests of one address that are handed on at the same time, and most of this server's own.
+/// Whoever knows the name of a server can have requests handed on, and sends a body slowly.
+const AT_ONCE_OF_ONE: usize = AT_ONCE / 4;
+
+/// An address that sends requests; `None` is this server itself.
+pub type Asker = Option<SourcePrefix>;
 
 /// Answers the request that a stream carries, at the address of this server that it came to.
 type Answering = dyn Fn(RequestStream, Option<SocketAddr>) -> Pin<Box<dyn Future<Output = ()> + Send>>
@@ -32,17 +39,35 @@ type Answering = dyn Fn(RequestStream, Option<SocketAddr>) -> Pin<Box<dyn Future
 /// Requests that are handed on to other servers, and those of other servers.
 pub(super) struct HandedOn {
     answering: OnceLock<Box<Answering>>,
-    places: Semaphore,
+    places: FairPlaces<Asker>,
 }
 
 /// A stream to the server that has a session, for one request, and a place among those that are handed
 /// on.
 #[derive(Debug)]
-pub struct OpenedRequest<'a> {
+pub struct OpenedRequest {
     /// The stream of QUIC that carries request and answer.
     pub stream: RequestStream,
     /// The place among the requests that are under way at a time.
-    pub place: SemaphorePermit<'a>,
+    pub place: RequestPlace,
+}
+
+/// A place among the requests that are handed on.
+#[derive(Debug)]
+pub struct RequestPlace(FairPlace<Asker>);
+
+impl RequestPlace {
+    /// Returns the result of `work`.
+    ///
+    /// # Errors
+    /// Returns [`NotHandedOn::Busy`] as soon as another address needs the place.
+    pub async fn during<T>(self, work: impl Future<Output = T>) -> Result<T, NotHandedOn> {
+        tokio::select! {
+            biased;
+            done = work => Ok(done),
+            () = self.0.displaced() => Err(NotHandedOn::Busy),
+        }
+    }
 }
 
 /// The reason why a request does not come to the server that has its session.
@@ -55,7 +80,9 @@ pub enum NotHandedOn {
     #[error("the server is lost")]
     Lost,
     /// Too many requests are on their way to other servers.
-    #[error("{AT_ONCE} requests are being handed on to other servers already")]
+    #[error(
+        "{AT_ONCE} requests are being handed on to other servers already, or {AT_ONCE_OF_ONE} of this address"
+    )]
     Busy,
     /// The server does not answer, for the reason that is given.
     #[error("{0}")]
@@ -66,8 +93,15 @@ impl Default for HandedOn {
     fn default() -> Self {
         Self {
             answering: OnceLock::new(),
-            places: Semaphore::new(AT_ONCE),
+            places: FairPlaces::new(AT_ONCE, AT_ONCE_OF_ONE),
         }
+    }
+}
+
+impl HandedOn {
+    fn place(&self, asker: Asker) -> Result<RequestPlace, NotHandedOn> {
+        let place = self.places.admit(&asker);
+        place.map(RequestPlace).ok_or(NotHandedOn::Busy)
     }
 }
 
@@ -84,14 +118,17 @@ impl Member {
         let _ = self.handed_on.answering.set(answering);
     }
 
-    /// Opens a stream for one request to the server called `node`, over the session of pulls.
+    /// Opens a stream for one request of `asker` to the server called `node`, over the session of pulls.
     ///
     /// # Errors
     /// Returns [`NotHandedOn`] if there is no way to that server.
-    pub async fn open_request(&self, node: &str) -> Result<OpenedRequest<'_>, NotHandedOn> {
+    pub async fn open_request(
+        &self,
+        node: &str,
+        asker: Asker,
+    ) -> Result<OpenedRequest, NotHandedOn> {
         let address = self.quic_of(node)?;
-        let place = self.handed_on.places.try_acquire();
-        let place = place.map_err(|_| NotHandedOn::Busy)?;
+        let place = self.handed_on.place(asker)?;
         let stream = self.pulls.request_stream(&address).await;
         let stream = stream.map_err(NotHandedOn::Unreachable)?;
         Ok(OpenedRequest { stream, place })
@@ -144,5 +181,36 @@ impl Member {
         let found = nodes.find(|(name, _)| name.as_str() == node);
         let (_, found) = found.ok_or(NotHandedOn::Unknown)?;
         record::address(found).ok_or(NotHandedOn::Unknown)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::{pending, ready};
+    use std::net::Ipv4Addr;
+
+    use futures_util::FutureExt as _;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn an_address_whose_requests_last_leaves_places_to_others() {
+        let handed_on = HandedOn::default();
+        let asker = |last| Some(SourcePrefix::V4(Ipv4Addr::new(192, 0, 2, last)));
+        let mut held = Vec::new();
+        // Of each of four addresses as many as it may have, which are all.
+        for last in 0..4 {
+            while let Ok(place) = handed_on.place(asker(last)) {
+                let mut waiting = Box::pin(place.during(pending::<()>()));
+                assert!((&mut waiting).now_or_never().is_none());
+                held.push(waiting);
+            }
+        }
+        assert_eq!(held.len(), AT_ONCE);
+        let newcomer = handed_on.place(asker(9)).expect("an address with fewer");
+        assert!(newcomer.during(ready(())).await.is_ok());
+        let displaced = held.remove(0).now_or_never();
+        assert!(matches!(displaced, Some(Err(NotHandedOn::Busy))));
+        assert!(handed_on.place(None).is_ok(), "this server asks, too");
     }
 }

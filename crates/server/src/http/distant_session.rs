@@ -20,9 +20,9 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use axum::{BoxError, Extension, Router};
 use bytes::Bytes;
-use glassline_cluster_member::{Elsewhere, Member, NotHandedOn};
+use glassline_cluster_member::{Elsewhere, Member, NotHandedOn, OpenedRequest};
 use glassline_quic::moq::RequestStream;
-use glassline_runtime::SessionId;
+use glassline_runtime::{SessionId, SourcePrefix};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::client::conn::http1 as client;
 use hyper::server::conn::http1 as server;
@@ -170,16 +170,21 @@ async fn exchange_with(member: &Arc<Member>, other: &str, request: Request) -> R
         false if member.is_overdue(other) => PATIENCE_WITH_THE_OVERDUE,
         false => PATIENCE,
     };
+    let client = SourcePrefix::from(client_of(&request).ip());
     let exchanged = tokio::time::timeout(patience, async {
         // Whatever the body is, a server that is lost takes none.
-        let opened = member.open_request(other).await;
-        let opened = opened.map_err(|why| not_handed_on(other, &why).into_response())?;
-        let request = told_of(request)
-            .await
-            .map_err(IntoResponse::into_response)?;
-        let answer = exchange(opened.stream, request, ANSWER_BYTES_MAX).await;
-        drop(opened.place);
-        answer.map_err(|error| unanswered(other, &error.to_string()).into_response())
+        let opened = member.open_request(other, Some(client)).await;
+        let OpenedRequest { stream, place } =
+            opened.map_err(|why| not_handed_on(other, &why).into_response())?;
+        let exchanging = async {
+            let request = told_of(request)
+                .await
+                .map_err(IntoResponse::into_response)?;
+            let answer = exchange(stream, request, ANSWER_BYTES_MAX).await;
+            answer.map_err(|error| unanswered(other, &error.to_string()).into_response())
+        };
+        let exchanged = place.during(exchanging).await;
+        exchanged.unwrap_or_else(|why| Err(not_handed_on(other, &why).into_response()))
     });
     match exchanged.await {
         Ok(Ok(response) | Err(response)) => response,
@@ -198,8 +203,17 @@ fn waits_for_changes(request: &Request) -> bool {
     waits && request.uri().query().is_some()
 }
 
+/// Returns the address of a request's client.
+fn client_of(request: &Request) -> SocketAddr {
+    let connection = request
+        .extensions()
+        .get::<ConnectInfo<ConnectionAddresses>>();
+    connection.map_or(UNKNOWN, |ConnectInfo(it)| it.peer)
+}
+
 /// Returns the request as the other server gets it, with what it cannot see of the client.
 async fn told_of(request: Request) -> Result<hyper::Request<Full<Bytes>>, Problem> {
+    let client = client_of(&request);
     let (mut parts, body) = request.into_parts();
     let body = body::read(body).await?;
     let authority = parts.uri.authority().map(|it| it.as_str().to_owned());
@@ -216,8 +230,6 @@ async fn told_of(request: Request) -> Result<hyper::Request<Full<Bytes>>, Proble
     if let Some(authority) = authority {
         tell(header::HOST, &authority);
     }
-    let connection = parts.extensions.get::<ConnectInfo<ConnectionAddresses>>();
-    let client = connection.map_or(UNKNOWN, |ConnectInfo(it)| it.peer);
     tell(CLIENT, &client.to_string());
     // Such a request never counts as one of the other server's own machine.
     tell(header::FORWARDED, "for=unknown");

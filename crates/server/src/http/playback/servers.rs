@@ -75,9 +75,11 @@ async fn ask(
         .header(header::FORWARDED, "for=unknown")
         .body(Full::new(Bytes::from(body)))
         .expect("a path and plain headers");
-    let opened = member.open_request(server).await;
+    let opened = member.open_request(server, None).await;
     let opened = opened.map_err(|why| why.to_string())?;
-    let answer = exchange(opened.stream, request, ANSWER_BYTES_MAX).await;
+    let exchanging = exchange(opened.stream, request, ANSWER_BYTES_MAX);
+    let answer = opened.place.during(exchanging).await;
+    let answer = answer.map_err(|why| why.to_string())?;
     let answer = answer.map_err(|error| error.to_string())?;
     let status = answer.status();
     let body = Limited::new(answer.into_body(), ANSWER_BYTES_MAX).collect();
