@@ -122,6 +122,24 @@ fn a_camera_moves_for_those_who_may_and_stops_by_itself() {
 }
 
 #[test]
+fn clients_that_ask_for_positions_again_and_again_leave_the_camera_alone() {
+    let camera = with_ptz();
+    let running = Running::with_sources_and(vec![door(&camera)], users);
+    let began = Instant::now();
+    for _ in 0..50 {
+        let shown = running.request("GET", "/api/v1/streams/door/ptz", &[MOVER], "");
+        assert_eq!(shown.status, 200, "{}", shown.body);
+    }
+    let asked = camera.seen.try_iter();
+    let asked = asked.filter(|it| it.contains("<GetPresets ")).count() as u64;
+    // Once in five seconds, however long this machine takes for the requests.
+    assert!(
+        (1..=1 + began.elapsed().as_secs() / 5).contains(&asked),
+        "{asked}"
+    );
+}
+
+#[test]
 fn a_camera_without_ptz_and_other_streams_are_named() {
     let camera = FakeCamera::start(Behaviour::default());
     let off = SourceSpec::parse("off=rtsp://127.0.0.1:1/x?onvif=off").expect("a source");

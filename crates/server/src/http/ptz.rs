@@ -21,6 +21,7 @@ use super::extract::{JsonBody, Path};
 use super::openapi::{Argument, Operation};
 use super::problem::Problem;
 use super::rules::Right;
+use super::server::Waiter;
 use super::shown::Shown;
 use super::viewer_routes::ViewerRoutes;
 use crate::app::App;
@@ -123,12 +124,17 @@ async fn show(
     State(app): State<App>,
     Path(StreamPath { name }): Path<StreamPath>,
     MayMove(allowed): MayMove,
+    waiter: Waiter,
 ) -> Result<Json<Ptz>, Problem> {
     if !allowed {
         return Ok(Json(Ptz::default()));
     }
-    let mover = mover(&app, &name).await?;
-    let presets = mover.presets().await;
+    let asking = async {
+        let mover = mover(&app, &name).await?;
+        let presets = mover.presets().await;
+        Ok::<_, Problem>((mover, presets))
+    };
+    let (mover, presets) = waiter.during(asking).await??;
     let presets = presets.into_iter().map(|it| PresetView {
         token: it.token,
         name: it.name,
@@ -144,10 +150,11 @@ async fn show(
 async fn move_by(
     State(app): State<App>,
     Path(StreamPath { name }): Path<StreamPath>,
+    waiter: Waiter,
     JsonBody(movement): JsonBody<Movement>,
 ) -> Result<NoContent, Problem> {
     let velocity = movement.velocity()?;
-    let mover = mover(&app, &name).await?;
+    let mover = waiter.during(mover(&app, &name)).await??;
     // A client that goes away must not leave half of a command.
     let moving = tokio::spawn(async move { mover.move_by(velocity).await });
     moving.await.map_err(|_| panicked())??;
@@ -157,9 +164,10 @@ async fn move_by(
 async fn go_to_preset(
     State(app): State<App>,
     Path(StreamPath { name }): Path<StreamPath>,
+    waiter: Waiter,
     JsonBody(Target { preset }): JsonBody<Target>,
 ) -> Result<NoContent, Problem> {
-    let mover = mover(&app, &name).await?;
+    let mover = waiter.during(mover(&app, &name)).await??;
     let going = tokio::spawn(async move { mover.go_to_preset(&preset).await });
     going
         .await

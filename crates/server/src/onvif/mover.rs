@@ -10,6 +10,10 @@ use tokio::time::{Instant, sleep, sleep_until};
 /// Time after which a movement ends that nobody repeats: the page repeats a held button each second.
 const HELD: Duration = Duration::from_secs(2);
 
+/// Time for which the positions of a camera are remembered: however many pages ask, and hang up, the camera
+/// answers one question at a time.
+const PRESETS_KEPT: Duration = Duration::from_secs(5);
+
 /// Most commands for a camera that wait for it.
 const COMMANDS_MAX: usize = 4;
 
@@ -27,6 +31,8 @@ pub(crate) struct Mover {
     /// The turn of one command at a time, so that a stop comes behind the movement that it ends.
     turn: tokio::sync::Mutex<()>,
     motion: Mutex<Motion>,
+    /// The positions that the camera told last, and when. Held while it is asked.
+    presets: Arc<tokio::sync::Mutex<Option<(Instant, Vec<Preset>)>>>,
 }
 
 /// Facts about the movement under way.
@@ -57,6 +63,7 @@ impl Mover {
             commands: Semaphore::new(COMMANDS_MAX),
             turn: tokio::sync::Mutex::default(),
             motion: Mutex::default(),
+            presets: Arc::default(),
         }
     }
 
@@ -66,9 +73,22 @@ impl Mover {
     }
 
     /// Returns the positions that the camera keeps; none if it does not tell.
-    pub(crate) async fn presets(&self) -> Vec<Preset> {
-        let presets = self.camera.presets(&self.profile).await;
-        presets.unwrap_or_default()
+    pub(crate) async fn presets(self: &Arc<Self>) -> Vec<Preset> {
+        let mut known = Arc::clone(&self.presets).lock_owned().await;
+        if let Some((at, presets)) = &*known
+            && at.elapsed() < PRESETS_KEPT
+        {
+            return presets.clone();
+        }
+        let mover = Arc::clone(self);
+        // The question goes on when its client goes away: the next one waits for the same answer.
+        let asking = tokio::spawn(async move {
+            let presets = mover.camera.presets(&mover.profile).await;
+            let presets = presets.unwrap_or_default();
+            *known = Some((Instant::now(), presets.clone()));
+            presets
+        });
+        asking.await.unwrap_or_default()
     }
 
     /// Moves the camera for two seconds, or stops it if nothing moves.

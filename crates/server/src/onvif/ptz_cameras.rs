@@ -34,7 +34,7 @@ pub(crate) struct PtzCameras {
 struct Found {
     source: CameraSource,
     /// Held while the camera is looked for, so that it is looked for once.
-    outcome: tokio::sync::Mutex<Option<Outcome>>,
+    outcome: Arc<tokio::sync::Mutex<Option<Outcome>>>,
 }
 
 #[derive(Clone, Debug)]
@@ -83,11 +83,18 @@ impl PtzCameras {
             return Err(PtzError::Off(stream.clone()));
         }
         let found = self.found(stream, source);
-        let mut outcome = found.outcome.lock().await;
+        let mut outcome = Arc::clone(&found.outcome).lock_owned().await;
         let known = outcome.clone().filter(|it| it.counts(Instant::now()));
         let known = match known {
             Some(known) => known,
-            None => outcome.insert(Outcome::of(&found.source).await).clone(),
+            None => {
+                // The search goes on when its client goes away: the next one waits for what it finds.
+                let looking = tokio::spawn(async move {
+                    let found = Outcome::of(&found.source).await;
+                    outcome.insert(found).clone()
+                });
+                looking.await.unwrap_or_else(|_| Outcome::panicked())
+            }
         };
         match known {
             Outcome::Movable(mover) => Ok(mover),
@@ -107,7 +114,7 @@ impl PtzCameras {
         }
         let found = Arc::new(Found {
             source,
-            outcome: tokio::sync::Mutex::default(),
+            outcome: Arc::default(),
         });
         cameras.insert(stream.clone(), Arc::clone(&found));
         found
@@ -123,6 +130,14 @@ impl Outcome {
         match self {
             Self::Movable(_) => true,
             Self::Not { since, .. } => now - *since < RETRY,
+        }
+    }
+
+    fn panicked() -> Self {
+        Self::Not {
+            reason: "the server made a mistake while it looked for it; the log has its place"
+                .to_owned(),
+            since: Instant::now(),
         }
     }
 
