@@ -23,6 +23,7 @@ mod framing;
 mod h264;
 mod h265;
 mod hls;
+mod hls_live;
 mod ivf;
 mod listener;
 mod logs;
@@ -126,6 +127,7 @@ pub(crate) const TARGETS: &[Target] = table! {
     h264
     h265
     hls
+    hls_live
     ivf
     listener
     logs
