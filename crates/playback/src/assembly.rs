@@ -256,6 +256,15 @@ fn head_bytes(of: &OpenFootage, offset: u64, bytes: u32) -> io::Result<usize> {
 }
 
 impl Assembly {
+    /// Returns the bytes of memory that the assembly takes.
+    pub(super) fn memory(&self) -> usize {
+        let bytes = self.pieces.iter().map(|(_, piece)| match piece {
+            Piece::Bytes(bytes) => bytes.len(),
+            Piece::Slice { .. } | Piece::Fragment { .. } => 0,
+        });
+        bytes.sum::<usize>() + self.pieces.len() * size_of::<(u64, Piece)>()
+    }
+
     /// Appends a piece.
     pub(super) fn push(&mut self, piece: Piece) {
         let end = self.length() + piece.length();

@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use futures_util::future::select_all;
 use futures_util::stream;
 use glassline_runtime::{Counter, FairPlace, SourcePrefix};
 
@@ -21,7 +22,8 @@ pub struct Body {
     assembly: Arc<Assembly>,
     left: Range<u64>,
     pools: Arc<Pools>,
-    place: FairPlace<SourcePrefix>,
+    /// A place among the bodies, and one for each MiB of memory.
+    places: Vec<FairPlace<SourcePrefix>>,
     bytes: Arc<Counter>,
 }
 
@@ -37,20 +39,25 @@ impl Playback {
     /// Begins to read `part` of an assembly for a client of the network `client`.
     ///
     /// # Errors
-    /// Returns [`NoFootage::Crowded`] if the client reads as much as it may.
+    /// Returns [`NoFootage::Crowded`] if the client reads as much as it may, or what it reads takes as much
+    /// memory as it may.
     pub fn read(
         &self,
         assembly: Assembly,
         part: Range<u64>,
         client: SourcePrefix,
     ) -> Result<Body, NoFootage> {
-        let place = self.place(client)?;
+        let mut places = vec![self.place(client)?];
+        for _ in 0..assembly.memory() >> 20 {
+            let place = self.memory.admit(&client);
+            places.push(place.ok_or(NoFootage::Crowded)?);
+        }
         self.bodies.add(1);
         Ok(Body {
             pools: Arc::clone(&self.pools),
             assembly: Arc::new(assembly),
             left: part,
-            place,
+            places,
             bytes: Arc::clone(&self.bytes),
         })
     }
@@ -65,7 +72,7 @@ impl Body {
             }
             let read = tokio::select! {
                 read = body.next() => read,
-                () = body.place.displaced() => Err(io::Error::other(
+                () = body.displaced() => Err(io::Error::other(
                     "another address needed the place, because this one has more of them",
                 )),
             };
@@ -81,6 +88,12 @@ impl Body {
             }
             Some((read, body))
         })
+    }
+
+    /// Waits until another address needs one of the places.
+    async fn displaced(&self) {
+        let places = self.places.iter();
+        select_all(places.map(|it| Box::pin(it.displaced()))).await;
     }
 
     async fn next(&self) -> io::Result<Bytes> {

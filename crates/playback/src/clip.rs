@@ -48,6 +48,11 @@ impl Playback {
     ) -> Result<Clip, NoFootage> {
         let Listed { items, missing } = self.stretches(&of, wanted.range()).await?;
         let opener = self.opener(&of);
+        // The place goes with the work, which takes as much memory as the index that it makes.
+        let index = match form {
+            ClipForm::Fragments => None,
+            ClipForm::Whole(_) => Some(self.indexes.place().await),
+        };
         let pool = self.pool_of(&items);
         let making = pool.run(move || match form {
             ClipForm::Fragments => {
@@ -60,7 +65,10 @@ impl Playback {
                     missing: Missing::default(),
                 })
             }
-            ClipForm::Whole(cut) => whole(&opener, &items, &wanted, cut),
+            ClipForm::Whole(cut) => {
+                let _index = index;
+                whole(&opener, &items, &wanted, cut)
+            }
         });
         let made = making.await.map_err(|_| NoFootage::Panicked)?;
         match made {

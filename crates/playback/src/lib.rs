@@ -76,6 +76,14 @@ pub use thumbnail::ThumbnailOrder;
 const BODIES_MAX: usize = 256;
 const BODIES_PER_ADDRESS: usize = 32;
 
+/// Memory in MiB of the bodies that are read, and of those of one address: the index of a file of a day has
+/// some 60 MiB.
+const MEMORY_MIB: usize = 192;
+const MEMORY_MIB_PER_ADDRESS: usize = 128;
+
+/// Files with an index that are made at the same time.
+const INDEXES: usize = 2;
+
 /// Plays what was recorded.
 #[derive(Debug)]
 pub struct Playback {
@@ -85,6 +93,9 @@ pub struct Playback {
     /// The other servers, once this one is in a cluster.
     others: OnceLock<Arc<Others>>,
     places: FairPlaces<SourcePrefix>,
+    /// Places for the MiB of what is read.
+    memory: FairPlaces<SourcePrefix>,
+    indexes: BlockingPool,
     thumbnails: thumbnail::Thumbnails,
     growing: Arc<GrowingFiles>,
     bytes: Arc<Counter>,
@@ -121,8 +132,8 @@ pub enum NoFootage {
     TooLong(String),
     /// The address reads as much as it may.
     #[error(
-        "as many recordings as one address may read at a time are being read: ask again when one of them is \
-         done"
+        "as many recordings as one address may read at a time are being read, or as long ones: ask again when \
+         one of them is done, or for a shorter part"
     )]
     Crowded,
     /// A thread panicked.
@@ -164,6 +175,8 @@ impl Playback {
             pools: Arc::default(),
             others: OnceLock::new(),
             places: FairPlaces::new(BODIES_MAX, BODIES_PER_ADDRESS),
+            memory: FairPlaces::new(MEMORY_MIB, MEMORY_MIB_PER_ADDRESS),
+            indexes: BlockingPool::new(INDEXES),
             thumbnails: thumbnail::Thumbnails::default(),
             growing: Arc::default(),
             bytes: Arc::default(),

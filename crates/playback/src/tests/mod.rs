@@ -1,5 +1,6 @@
 mod copies;
 mod many_days;
+mod readers;
 
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
@@ -382,28 +383,6 @@ async fn a_time_without_footage_is_nothing_and_a_gap_is_where_a_clip_may_end() {
         let end = cut.expect("footage").to;
         assert!(end < at(5.5), "{form:?}: {end:?}");
     }
-}
-
-#[tokio::test]
-async fn a_reader_that_goes_away_gives_its_place_back() {
-    let recorded = Recorded::of(&[(0, 3)]);
-    let clip = recorded
-        .clip(0.0, 3.0, ClipForm::Fragments)
-        .await
-        .expect("footage");
-    let read = || {
-        let (assembly, length) = (clip.assembly.clone(), clip.assembly.length());
-        recorded.playback.read(assembly, 0..length, CLIENT)
-    };
-    let mut readers: Vec<_> = (0..BODIES_PER_ADDRESS)
-        .map(|_| read().expect("a place"))
-        .collect();
-    assert!(matches!(read(), Err(NoFootage::Crowded)));
-    let mut begun = Box::pin(readers.pop().expect("some").into_chunks());
-    begun.next().await.expect("a chunk").expect("readable");
-    assert!(matches!(read(), Err(NoFootage::Crowded)), "it reads on");
-    drop(begun);
-    read().expect("the place of the one that went away");
 }
 
 #[tokio::test]
