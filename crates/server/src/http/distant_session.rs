@@ -183,8 +183,10 @@ async fn exchange_with(member: &Arc<Member>, other: &str, request: Request) -> R
             let answer = exchange(stream, request, ANSWER_BYTES_MAX).await;
             answer.map_err(|error| unanswered(other, &error.to_string()).into_response())
         };
-        let exchanged = place.during(exchanging).await;
-        exchanged.unwrap_or_else(|why| Err(not_handed_on(other, &why).into_response()))
+        match place.during(exchanging).await {
+            Ok(exchanged) => exchanged,
+            Err(why) => Err(not_handed_on(other, &why).into_response()),
+        }
     });
     match exchanged.await {
         Ok(Ok(response) | Err(response)) => response,

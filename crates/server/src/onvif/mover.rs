@@ -31,8 +31,15 @@ pub(crate) struct Mover {
     /// The turn of one command at a time, so that a stop comes behind the movement that it ends.
     turn: tokio::sync::Mutex<()>,
     motion: Mutex<Motion>,
-    /// The positions that the camera told last, and when. Held while it is asked.
-    presets: Arc<tokio::sync::Mutex<Option<(Instant, Vec<Preset>)>>>,
+    /// The positions that the camera told last. Held while it is asked.
+    presets: Arc<tokio::sync::Mutex<Option<Told>>>,
+}
+
+/// The positions of a camera.
+#[derive(Debug)]
+struct Told {
+    at: Instant,
+    presets: Vec<Preset>,
 }
 
 /// Facts about the movement under way.
@@ -75,17 +82,20 @@ impl Mover {
     /// Returns the positions that the camera keeps; none if it does not tell.
     pub(crate) async fn presets(self: &Arc<Self>) -> Vec<Preset> {
         let mut known = Arc::clone(&self.presets).lock_owned().await;
-        if let Some((at, presets)) = &*known
-            && at.elapsed() < PRESETS_KEPT
+        if let Some(told) = &*known
+            && told.at.elapsed() < PRESETS_KEPT
         {
-            return presets.clone();
+            return told.presets.clone();
         }
         let mover = Arc::clone(self);
         // The question goes on when its client goes away: the next one waits for the same answer.
         let asking = tokio::spawn(async move {
             let presets = mover.camera.presets(&mover.profile).await;
             let presets = presets.unwrap_or_default();
-            *known = Some((Instant::now(), presets.clone()));
+            *known = Some(Told {
+                at: Instant::now(),
+                presets: presets.clone(),
+            });
             presets
         });
         asking.await.unwrap_or_default()
