@@ -4,6 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use glassline_congestion::{Algorithm, UnknownAlgorithm};
+use glassline_egress::webrtc::Delivery;
 use glassline_webrtc::{ControlPlan, ControlStart};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -21,11 +22,15 @@ pub struct WebRtc {
     /// the stream has layers; a controller's name (`glide`, `cubic`, `bbr`, `copa` and others)
     /// paces from the beginning; `none` never.
     pub pacing: Pacing,
-    /// Time in ms that a viewer's frames may wait before the viewer skips to the next keyframe.
-    /// Null: 200, or 500 with a controller and up to 2500 where keyframes are rare.
+    /// Time in ms that a viewer's frames may wait before a keyframe is requested with which the
+    /// viewer skips those that wait. Null: 200, or 500 with a controller and up to 2500 where
+    /// keyframes are rare.
     #[serde(deserialize_with = "parts::positive_or_null")]
     #[schemars(range(min = 1))]
     pub lag_ms: Option<u64>,
+    /// Repairs ahead of the losses of far viewers: FEC packets of the video and copies in the audio.
+    /// `auto` sends them where they help, `never` leaves them out.
+    pub fec: Fec,
     /// Data channels next to the streams.
     pub data: Data,
     /// STUN and TURN servers for WHIP and WHEP clients (`Link` headers). Who may POST an offer
@@ -35,10 +40,25 @@ pub struct WebRtc {
 }
 
 impl WebRtc {
-    /// Returns [`lag_ms`](Self::lag_ms) as a duration.
-    pub fn lag(&self) -> Option<Duration> {
-        self.lag_ms.map(Duration::from_millis)
+    /// Returns the rules by which frames and repairs leave.
+    pub fn delivery(&self) -> Delivery {
+        Delivery {
+            lag: self.lag_ms.map(Duration::from_millis),
+            is_protected: self.fec == Fec::Auto,
+        }
     }
+}
+
+/// When far viewers get repairs ahead of their losses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(with = "String")]
+pub enum Fec {
+    /// Repairs leave while a viewer's reports call for them.
+    #[default]
+    Auto,
+    /// No repairs leave before a viewer asks.
+    Never,
 }
 
 /// When viewers are paced, and by which controller.
@@ -114,12 +134,24 @@ mod tests {
     #[test]
     fn a_lag_is_positive_or_left_to_the_server() {
         let read = |text: &str| serde_saphyr::from_str::<WebRtc>(text);
-        let lag = |text: &str| read(text).expect("valid").lag();
+        let lag = |text: &str| read(text).expect("valid").delivery().lag;
         assert_eq!(lag("pacing: none"), None);
         assert_eq!(lag("lag_ms: null"), None);
         assert_eq!(lag("lag_ms: 750"), Some(Duration::from_millis(750)));
         let refused = read("lag_ms: 0").expect_err("none at all").to_string();
         assert!(refused.contains("at least 1, or null"), "{refused}");
+    }
+
+    #[test]
+    fn repairs_ahead_of_losses_can_be_turned_off() {
+        let read = |text: &str| serde_saphyr::from_str::<WebRtc>(text);
+        let protects = |text: &str| read(text).expect("valid").delivery().is_protected;
+        assert!(protects("pacing: auto") && protects("fec: auto") && !protects("fec: never"));
+        let refused = read("fec: always").expect_err("no such value").to_string();
+        assert!(
+            refused.contains("auto") && refused.contains("never"),
+            "{refused}"
+        );
     }
 
     #[test]

@@ -31,6 +31,10 @@ pub trait Controller: fmt::Debug + Send + Sync {
     /// arrived: the reaction may be undone.
     fn on_spurious_loss(&mut self, _now: Instant) {}
 
+    /// Handles the knowledge, from a test beside the controller's own, that the path carries `rate` without a
+    /// queue and without losses.
+    fn on_proven(&mut self, _now: Instant, _rate: Bitrate) {}
+
     /// Handles packets that routers marked instead of dropping (ECN-CE, RFC 3168); called
     /// at most once per round trip.
     fn on_marked(&mut self, now: Instant, in_flight: u64);

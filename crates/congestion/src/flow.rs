@@ -197,6 +197,11 @@ impl Flow {
         self.controller.on_sent(now, bytes, self.in_flight);
     }
 
+    /// Takes the knowledge that the path carries `rate`.
+    pub fn on_proven(&mut self, now: Instant, rate: Bitrate) {
+        self.controller.on_proven(now, rate);
+    }
+
     /// Records that the application has nothing to send although window and pacing allow
     /// it.
     pub fn on_app_limited(&mut self) {

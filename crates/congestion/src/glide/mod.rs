@@ -19,8 +19,7 @@
 //!   that the queue is a time.
 //! - **bounded in flight**: never more than the measured rate times the round trip, the queue
 //!   and the aggregation of acknowledgements.
-//! - **loss is tested** before a conclusion is drawn: see `policer`.
-//! - **so are other flows' queues**: see `competition`.
+//! - **loss and queues of other flows are tested** before a conclusion: `policer`, `competition`.
 
 mod bucket;
 mod competition;
@@ -32,6 +31,7 @@ mod delivery_history;
 mod elasticity;
 mod loss_count;
 mod policer;
+mod proof;
 mod queue;
 mod random_loss;
 mod velocity_window;
@@ -410,6 +410,10 @@ impl Controller for Glide {
         if let Some(rival) = self.competition.rival() {
             rival.on_spurious_loss(now);
         }
+    }
+
+    fn on_proven(&mut self, now: Instant, rate: Bitrate) {
+        self.take_proof(rate, now);
     }
 
     fn on_marked(&mut self, now: Instant, in_flight: u64) {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use glassline_congestion::Algorithm;
-use glassline_egress::webrtc::{Nack, Outbox, Route, SendCounters, Sink, StreamSender};
+use glassline_egress::webrtc::{Delivery, Nack, Outbox, Route, SendCounters, Sink, StreamSender};
 use glassline_hub::{Limits, Publisher, Stream, StreamName};
 use glassline_media::{
     Bitrate, Layer, LayerIndex, MediaTime, MediaUnit, Stamps, Track, TrackIndex, TrackLayer,
@@ -128,7 +128,7 @@ impl ServerEnd {
                     };
                     session.plan_congestion_control(plan, now);
                 }
-                let sender = StreamSender::new(&session, &stream, &[], None, now);
+                let sender = StreamSender::new(&session, &stream, &[], Delivery::default(), now);
                 Sender::Ours(Box::new(sender))
             }
         };
@@ -283,7 +283,7 @@ impl ServerEnd {
                         sender.repair(&self.stream, nack, now, &self.counters);
                     }
                     Event::TransportFeedback { .. }
-                        if sender.adapt_layers(&self.session, &self.stream, now) =>
+                        if sender.adapt_layers(&mut self.session, &self.stream, now) =>
                     {
                         sender.choose(&self.session, &self.stream, now);
                     }

@@ -4,20 +4,21 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::http::StatusCode;
 use glassline_egress::webrtc::LayerRequest;
-use glassline_hub::StreamName;
-use glassline_media::{Kind, LayerAbsence, LayerIndex};
+use glassline_hub::{LayerWish, StreamName};
+use glassline_media::LayerIndex;
 use serde::Deserialize;
 
 use super::extract::Path;
 use super::problem::Problem;
 use super::{body, resource};
 use crate::app::App;
+use crate::sessions::layer_of;
 
 /// The request as a client writes it. Without a layer, the server chooses by what the path carries.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct RequestBody {
-    /// Identifier of the wanted layer.
+    /// Identifier of the wanted layer, `low`, `high` or a height like `360p`.
     #[serde(alias = "encodingId")]
     rid: Option<String>,
     /// Height of the element that shows the video, in pixels.
@@ -41,7 +42,7 @@ pub(super) async fn choose(
     };
     let pin = match &request.rid {
         None => None,
-        Some(rid) => Some(layer_of(&app, &record.stream, rid)?),
+        Some(rid) => Some(named(&app, &record.stream, rid)?),
     };
     let request = LayerRequest {
         pin,
@@ -51,33 +52,19 @@ pub(super) async fn choose(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Returns the layer of the stream's video that has this identifier.
-fn layer_of(app: &App, name: &StreamName, rid: &str) -> Result<LayerIndex, Problem> {
-    let tracks = app.hub.stream(name.as_str()).map(|stream| stream.tracks());
-    let tracks = tracks.iter().flat_map(|it| it.iter());
-    let mut videos = tracks.filter(|it| it.kind() == Kind::Video);
-    let video = videos.next();
-    let layers = video.map_or(&[][..], |it| &it.layers);
-    let refused =
-        |detail: String| Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "No such layer", detail);
-    let Some(place) = layers.iter().position(|it| it.rid == rid) else {
-        let known: Vec<&str> = layers.iter().map(|it| it.rid.as_str()).collect();
-        let known = match known.is_empty() {
-            true => "the stream has a single one".to_owned(),
-            false => format!("the stream has {}", known.join(", ")),
-        };
-        return Err(refused(format!(
-            "there is no layer {rid}: {known}; without a rid the server chooses"
-        )));
-    };
-    if let Some(other) = &layers[place].other_codec {
-        let codec = other.codec;
-        return Err(refused(format!(
-            "the layer {rid} is in {codec}, which only viewers get that do not decode the other layers"
-        )));
-    }
-    if let Some(LayerAbsence::Failed(why)) = &layers[place].absence {
-        return Err(refused(format!("the layer {rid} does not come: {why}")));
-    }
-    Ok(LayerIndex::of_encoding(place))
+/// Reads `layer` of a query; `None` without one.
+pub(super) fn wish(query: Option<&str>) -> Result<Option<LayerWish>, Problem> {
+    let mut pairs = url::form_urlencoded::parse(query.unwrap_or_default().as_bytes());
+    let named = pairs.find(|(key, _)| key == "layer");
+    let wish = named.map(|(_, text)| text.parse::<LayerWish>()).transpose();
+    wish.map_err(|error| Problem::bad_request(error.to_string()))
+}
+
+/// Returns the layer of the stream's video that a request names.
+fn named(app: &App, name: &StreamName, rid: &str) -> Result<LayerIndex, Problem> {
+    let wish: Result<LayerWish, _> = rid.parse();
+    let wish = wish.map_err(|error| Problem::bad_request(error.to_string()))?;
+    let stream = app.hub.stream(name.as_str());
+    let stream = stream.ok_or_else(|| Problem::no_stream(name.as_str()))?;
+    layer_of(&stream, &wish).map_err(|why| Problem::no_layer(&why))
 }

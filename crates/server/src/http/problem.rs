@@ -2,7 +2,7 @@
 
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use glassline_hub::{State, Status, StreamName};
+use glassline_hub::{NoSuchLayer, State, Status, StreamName};
 use glassline_transcoding::{ENCODED_AGAIN, Hindered};
 use serde_json::{Map, Value};
 
@@ -81,6 +81,15 @@ impl Problem {
             "there is no stream called '{name}'; GET /api/v1/streams lists the streams that exist"
         );
         Self::new(StatusCode::NOT_FOUND, "No such stream", detail)
+    }
+
+    /// Returns the answer to a request for a layer that a stream does not have.
+    pub(crate) fn no_layer(why: &NoSuchLayer) -> Self {
+        Self::new(
+            StatusCode::UNPROCESSABLE_ENTITY,
+            "No such layer",
+            why.to_string(),
+        )
     }
 
     /// Returns the answer to a viewer of a stream that has no tracks at present.

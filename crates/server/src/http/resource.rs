@@ -386,6 +386,7 @@ impl From<OfferError> for Problem {
                 "Not for browsers",
                 why.to_string(),
             ),
+            OfferError::NoLayer(why) => Self::no_layer(&why),
             OfferError::OnRequest(it) => refused(it.why).or_transcoded(it.video),
             OfferError::Refused(why) => refused(why),
         }

@@ -14,6 +14,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::extract::{Path, has_word};
+use super::layer_request;
 use super::problem::Problem;
 use super::rules::Right;
 use super::server::Waiter;
@@ -41,7 +42,7 @@ async fn latest(
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let limit = size_limit(query.as_deref().unwrap_or_default())?;
-    let layer = layer_wish(query.as_deref())?;
+    let layer = layer_request::wish(query.as_deref())?;
     let (stream, _pull_demand) = awaited_stream(&app, connection, &waiter, &name).await?;
     // An image of a page that lists streams must not connect all cameras.
     let _demand = match has_word(query.as_deref(), "wake") {
@@ -92,14 +93,6 @@ pub(super) async fn answer(
     }
     let kind = [(header::CONTENT_TYPE, "image/jpeg")];
     Ok((shown, kind, snapshot.jpeg.clone()).into_response())
-}
-
-/// Reads `layer` of a query; `None` without one.
-fn layer_wish(query: Option<&str>) -> Result<Option<LayerWish>, Problem> {
-    let mut pairs = url::form_urlencoded::parse(query.unwrap_or_default().as_bytes());
-    let named = pairs.find(|(key, _)| key == "layer");
-    let wish = named.map(|(_, text)| text.parse::<LayerWish>()).transpose();
-    wish.map_err(|error| Problem::bad_request(error.to_string()))
 }
 
 /// Reads `width` and `height` of a query; other keys are of other readers.
@@ -172,9 +165,7 @@ impl From<NoSnapshot> for Problem {
         let detail = error.to_string();
         match error {
             NoSnapshot::NoVideo => Self::new(StatusCode::NOT_FOUND, "No video", detail),
-            NoSnapshot::NoLayer(_) => {
-                Self::new(StatusCode::UNPROCESSABLE_ENTITY, "No such layer", detail)
-            }
+            NoSnapshot::NoLayer(why) => Self::no_layer(&why),
             NoSnapshot::Idle => Self::new(StatusCode::CONFLICT, "Stream idle", detail),
             NoSnapshot::NoKeyframe => Self::try_later("No keyframe yet", detail),
             NoSnapshot::Refreshing => Self::try_later("No picture yet", detail),

@@ -97,8 +97,10 @@ async fn offer(
     resource::expect_type(&headers, resource::SDP)?;
     let body = body::read(body).await?;
     let sdp = resource::text(&body)?;
+    let layer = layer_request::wish(query.as_deref())?;
     let offer = Offer {
         transcodes_video: has_word(query.as_deref(), "transcode"),
+        layer: layer.as_ref(),
         ..Offer::new(sdp, connection)
     };
     let answered = match instant(query.as_deref()) {

@@ -316,8 +316,10 @@ impl Negotiator {
         offer: Offer<'_>,
         data: Option<DataChannelSetup>,
     ) -> Result<AnsweredOffer, OfferError> {
-        let config = data.as_ref();
-        let config = config.map(|it| Messages::config(it.may_send, &it.bounds));
+        let config = data
+            .as_ref()
+            .map(|it| Messages::config(it.may_send, &it.bounds));
+        let request = offer.layer_request(&stream)?;
         let BrowserTracks {
             tracks,
             substitutes,
@@ -327,10 +329,9 @@ impl Negotiator {
         let accepted = accepted.map_err(|error| error.with_transcoding(on_request))?;
         let data = data.filter(|_| accepted.session.channels().is_some());
         let id = self.draw_session_id();
-        let (now, lag) = (accepted.now, self.settings.defaults.get().lag);
-        let broker = data
-            .as_ref()
-            .map(|it| self.shared.messages.brokers.of(&it.name));
+        let (now, delivery) = (accepted.now, self.settings.defaults.get().delivery);
+        let brokers = &self.shared.messages.brokers;
+        let broker = data.as_ref().map(|it| brokers.of(&it.name));
         let publication = data
             .as_ref()
             .filter(|it| it.side == Side::Publisher)
@@ -349,7 +350,10 @@ impl Negotiator {
         let demand = stream.demand();
         let role = |session: &Session, _: &Stream| match publication {
             Some(publication) => Role::DataPublisher(DataPublisher::new(publication)),
-            None => Role::Viewer(Viewer::new(session, demand, layout, substitutes, lag, now)),
+            None => {
+                let viewer = Viewer::new(session, demand, layout, substitutes, delivery, now);
+                Role::Viewer(viewer.requesting(request, now))
+            }
         };
         Ok(self.keep(accepted, id, stream, role, messages))
     }

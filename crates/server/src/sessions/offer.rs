@@ -2,8 +2,9 @@
 
 use std::net::SocketAddr;
 
-use glassline_hub::{State, Status, StreamName};
-use glassline_media::Kind;
+use glassline_egress::webrtc::LayerRequest;
+use glassline_hub::{LayerWish, NoSuchLayer, State, Status, Stream, StreamName};
+use glassline_media::{Kind, LayerIndex};
 use glassline_transcoding::Hindered;
 use glassline_webrtc::AcceptError;
 use glassline_webrtc::sdp::{Error, NegotiationError, SessionDescription};
@@ -26,6 +27,31 @@ pub(crate) struct Offer<'a> {
     pub(crate) connection: ConnectionAddresses,
     /// Whether the viewer asks for video to be transcoded that browsers cannot show.
     pub(crate) transcodes_video: bool,
+    /// Layer that the viewer names; `None` to choose by the path.
+    pub(crate) layer: Option<&'a LayerWish>,
+}
+
+/// Returns the layer of the video of `stream` that a viewer names, which it can get by a session: the base
+/// layer stands for the best one.
+///
+/// # Errors
+/// Returns [`NoSuchLayer`] if the stream has none that is meant.
+pub(crate) fn layer_of(stream: &Stream, wish: &LayerWish) -> Result<LayerIndex, NoSuchLayer> {
+    let named = stream.named_layer(wish)?;
+    let tracks = stream.tracks();
+    let place = usize::from(named.layer.0).checked_sub(1);
+    let described = tracks.get(named.track.get()).zip(place);
+    let layer = described.and_then(|(track, place)| track.layers.get(place));
+    match layer.and_then(|it| it.other_codec.as_ref()) {
+        None => Ok(named.layer),
+        Some(other) => Err(NoSuchLayer::Failed {
+            rid: wish.to_string(),
+            detail: format!(
+                "{} is for viewers that do not decode the other layers",
+                other.codec
+            ),
+        }),
+    }
 }
 
 impl<'a> Offer<'a> {
@@ -40,17 +66,30 @@ impl<'a> Offer<'a> {
         self.sdp.lines().any(|line| line.starts_with("o=mozilla"))
     }
 
-    /// Returns an offer that asks for no transcoding of video.
+    /// Returns an offer that asks for no transcoding of video, and names no layer.
     pub(crate) const fn new(sdp: &'a str, connection: ConnectionAddresses) -> Self {
         Self {
             sdp,
             connection,
             transcodes_video: false,
+            layer: None,
         }
     }
 }
 
 impl Offer<'_> {
+    /// Returns the request for a layer of `stream` with which the viewer begins.
+    ///
+    /// # Errors
+    /// Returns [`NoSuchLayer`] if the stream has none that is meant.
+    pub(super) fn layer_request(&self, stream: &Stream) -> Result<LayerRequest, NoSuchLayer> {
+        let pin = self.layer.map(|wish| layer_of(stream, wish));
+        Ok(LayerRequest {
+            pin: pin.transpose()?,
+            height: None,
+        })
+    }
+
     /// Returns the kind of the first `m=` section that is not for data channels, such as `video`;
     /// `None` if there is no such section.
     ///
@@ -95,6 +134,9 @@ pub(crate) enum OfferError {
     /// and the remedy.
     #[error("the video is not transcoded: {0}")]
     NotTranscoded(String),
+    /// The stream has no layer that the viewer can mean.
+    #[error(transparent)]
+    NoLayer(#[from] NoSuchLayer),
     /// The viewer cannot show the video, and would get it transcoded if it asked.
     #[error(transparent)]
     OnRequest(Box<OnRequest>),

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use glassline_config::{Config, DataAccess, Limits};
+use glassline_egress::webrtc::Delivery;
 use glassline_messages::DataPolicy;
 use glassline_runtime::{Clock, Current};
 use glassline_webrtc::{Certificate, ControlPlan};
@@ -33,9 +34,8 @@ pub(crate) struct SessionDefaults {
     pub(crate) handshake: Duration,
     /// Congestion control that paces viewers; `None` sends frames as they come.
     pub(crate) pacing: Option<ControlPlan>,
-    /// Configured bound on the time that a viewer's frames may wait in the server; `None` takes the
-    /// default.
-    pub(crate) lag: Option<Duration>,
+    /// Rules by which frames and repairs leave.
+    pub(crate) delivery: Delivery,
     /// Rules for data channels next to streams; `None` where they are turned off.
     pub(crate) data: Option<DataPolicy>,
 }
@@ -47,7 +47,7 @@ impl SessionDefaults {
         Self {
             handshake: config.limits.handshake(),
             pacing: config.webrtc.pacing.control(),
-            lag: config.webrtc.lag(),
+            delivery: config.webrtc.delivery(),
             data: data.bounds().map(|bounds| DataPolicy {
                 bounds,
                 viewers_send: data.viewers == DataAccess::Write,

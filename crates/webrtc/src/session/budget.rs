@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use glassline_congestion::{Algorithm, PathSigns};
-use glassline_media::Kind;
+use glassline_media::{Bitrate, Kind};
 
 use super::congestion::{Congestion, ControlPlan, ControlStart};
 use super::congestion_control::{CongestionControl, PathReport};
@@ -95,6 +95,13 @@ impl Session {
     pub fn set_app_limited(&mut self) {
         if let Some(congestion) = self.congestion.control_mut() {
             congestion.on_app_limited();
+        }
+    }
+
+    /// States that the path has carried `rate` without a queue and without losses, as a probe found.
+    pub fn prove_rate(&mut self, rate: Bitrate, now: Instant) {
+        if let Some(control) = self.congestion.control_mut() {
+            control.on_proven(rate, now);
         }
     }
 

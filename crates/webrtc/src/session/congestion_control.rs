@@ -18,6 +18,8 @@ use glassline_congestion::{Algorithm, Flow, Pacer, Passage, PathMeter, PathSigns
 use glassline_media::Bitrate;
 use glassline_rtp::twcc::Acknowledgement;
 
+use super::narrowing::Narrowing;
+
 /// Largest packet in bytes.
 const DATAGRAM: u64 = 1200;
 
@@ -88,6 +90,7 @@ pub(super) struct CongestionControl {
     arrivals: ArrivalClock,
     /// Measures what the path carries beyond what is sent.
     meter: PathMeter,
+    narrowing: Narrowing,
     /// First transport-wide number that no feedback has described.
     first_unreported: u64,
     /// Transport-wide number of the next packet.
@@ -113,6 +116,7 @@ impl CongestionControl {
             pacer: Pacer::new(DATAGRAM),
             arrivals: ArrivalClock::new(now),
             meter: PathMeter::default(),
+            narrowing: Narrowing::default(),
             first_unreported: 0,
             next: 0,
             last_feedback: None,
@@ -143,6 +147,9 @@ impl CongestionControl {
         };
         let passages = reports.iter().map(passage);
         self.meter.on_feedback(now, passages);
+        if let Some(signs) = self.meter.signs(now) {
+            self.narrowing.note(&signs, now);
+        }
         // Feedback about the packets between was lost: they will not be described again.
         let (first, last) = (first.sequence, last.sequence);
         self.flow.on_discarded(self.first_unreported..first);
@@ -194,7 +201,7 @@ impl CongestionControl {
             self.last_feedback = None;
             self.interval = Duration::ZERO;
         }
-        let paced = self.pacer.allowance(now, self.flow.pacing_rate());
+        let paced = self.pacer.allowance(now, self.pacing_rate());
         let room = self.window().saturating_sub(self.flow.in_flight());
         match room < DATAGRAM && self.asks_at().is_some_and(|at| at <= now) {
             true => DATAGRAM,
@@ -210,7 +217,7 @@ impl CongestionControl {
             let due = [self.feedback_deadline(), asks_at].into_iter().flatten();
             return due.min().map(|at| at.max(now));
         }
-        let rate = self.flow.pacing_rate();
+        let rate = self.pacing_rate();
         Some(self.pacer.deadline(now, rate, bytes).unwrap_or(now))
     }
 
@@ -226,7 +233,7 @@ impl CongestionControl {
     /// the path although no feedback says so yet, so not the window decides but the rate, as soon as
     /// there is one, and what arrives.
     pub(super) fn repair_budget(&mut self, now: Instant) -> u64 {
-        let paced = match self.flow.pacing_rate() {
+        let paced = match self.pacing_rate() {
             None => self.budget(now),
             rate => self.pacer.allowance(now, rate),
         };
@@ -240,11 +247,16 @@ impl CongestionControl {
 
     /// Returns the instant at which `bytes` may be sent in place of lost ones, if it is known.
     pub(super) fn repair_at(&mut self, now: Instant, bytes: u64) -> Option<Instant> {
-        match self.flow.pacing_rate() {
+        match self.pacing_rate() {
             _ if self.repair_credit < bytes => self.feedback_deadline(),
             None => self.budget_at(now, bytes),
             rate => Some(self.pacer.deadline(now, rate, bytes).unwrap_or(now)),
         }
+    }
+
+    /// Takes the knowledge that the path carries `rate`.
+    pub(super) fn on_proven(&mut self, rate: Bitrate, now: Instant) {
+        self.flow.on_proven(now, rate);
     }
 
     /// Returns the signs of what the path carries; `None` without recent feedback.
@@ -268,7 +280,7 @@ impl CongestionControl {
             algorithm: self.algorithm,
             round_trip: self.flow.round_trips().smoothed(),
             least_round_trip: self.flow.round_trips().least(),
-            pacing: self.flow.pacing_rate(),
+            pacing: self.pacing_rate(),
             deliverable: self.flow.deliverable_rate(),
             app_limited: self.flow.is_app_limited(),
             policed: self.flow.controller().path_model().policed,
@@ -276,6 +288,11 @@ impl CongestionControl {
             sent_bytes: totals.sent,
             lost_bytes: totals.lost,
         }
+    }
+
+    /// Returns the rate at which packets may leave, as far as one is known.
+    fn pacing_rate(&self) -> Option<Bitrate> {
+        self.narrowing.bounded(self.flow.pacing_rate())
     }
 
     /// Returns the congestion window, enlarged by what may have arrived without being reported.

@@ -27,6 +27,7 @@ pub(crate) mod fuzzing;
 mod index;
 mod lifecycle;
 mod media;
+mod narrowing;
 mod outgoing;
 mod path;
 mod rebuilding;

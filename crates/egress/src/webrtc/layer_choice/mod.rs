@@ -100,7 +100,8 @@ impl Rung {
 /// The request of a viewer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LayerRequest {
-    /// Layer that the viewer gets whatever its path carries; `None` to choose by the path.
+    /// Layer that the viewer gets whatever its path carries, the base layer for the best one; `None` to choose
+    /// by the path.
     pub pin: Option<LayerIndex>,
     /// Height of the element that shows the picture, in pixels.
     pub height: Option<u32>,
@@ -253,10 +254,12 @@ impl LayerChoice {
     /// Returns the best layer that the viewer may get, and why.
     fn ceiling(&self, rungs: &[Rung]) -> Option<(usize, Reason)> {
         let best = rungs.len().checked_sub(1)?;
-        if let Some(pin) = self.request.pin
-            && let Some(place) = rungs.iter().rposition(|it| it.selection.layer == pin)
-        {
-            return Some((place, Reason::Pinned));
+        if let Some(pin) = self.request.pin {
+            let named = rungs.iter().rposition(|it| it.selection.layer == pin);
+            // The base layer is the best one.
+            if let Some(place) = named.or((pin == LayerIndex::BASE).then_some(best)) {
+                return Some((place, Reason::Pinned));
+            }
         }
         let Some(height) = self.request.height else {
             return Some((best, Reason::Best));

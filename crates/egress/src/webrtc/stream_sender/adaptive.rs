@@ -75,6 +75,15 @@ impl Adaptive {
         (temporal < Temporal::LAYER_MAX).then_some(temporal + 1)
     }
 
+    /// Returns whether the path carries less than the best that the viewer may get, or is not proven to carry
+    /// that.
+    pub(super) fn is_held_back(&self) -> bool {
+        matches!(
+            self.choice.reason(),
+            Reason::Narrow { .. } | Reason::Held(_)
+        )
+    }
+
     /// Measures the layers that are alive, up to the best one of `stream`.
     fn measure(&mut self, track: TrackLayer, stream: &Stream, now: Instant) {
         self.measured = now;
@@ -203,7 +212,7 @@ impl StreamSender {
 
     /// Takes what the latest transport feedback says. Returns whether the viewer should get another layer:
     /// call [`choose`](Self::choose) once the layers of [`wanted`](Self::wanted) are read.
-    pub fn adapt_layers(&mut self, session: &Session, stream: &Stream, now: Instant) -> bool {
+    pub fn adapt_layers(&mut self, session: &mut Session, stream: &Stream, now: Instant) -> bool {
         self.yield_protection(session, now);
         let Some(adaptive) = &mut self.adaptive else {
             return false;
@@ -236,6 +245,10 @@ impl StreamSender {
             may_probe,
             now,
         });
+        if is_other && let Reason::Held(rate) = adaptive.choice.reason() {
+            // The layer must not wait until the controller has found the same.
+            session.prove_rate(rate, now);
+        }
         let is_narrow = matches!(adaptive.choice.reason(), Reason::Narrow { .. });
         match track.target() {
             _ if is_other => adaptive.moving = Some(now),
@@ -273,7 +286,9 @@ impl StreamSender {
     /// Returns the layer that the viewer's path calls for, or the best one, which may not be read yet.
     pub fn wanted(&self) -> Option<TrackLayer> {
         let Some(adaptive) = &self.adaptive else {
-            return self.tracks.iter().find_map(TrackSender::target);
+            let pinned = |it: &TrackSender| self.pinned(it.source);
+            let targets = self.tracks.iter().filter_map(TrackSender::target);
+            return targets.chain(self.tracks.iter().filter_map(pinned)).next();
         };
         Some(TrackLayer {
             layer: adaptive.choice.layer(),
@@ -295,9 +310,10 @@ impl StreamSender {
         }
         let adaptive = self.adaptive.as_mut().filter(|it| it.place == place);
         let Some(adaptive) = adaptive else {
-            let layer = match self.has_started {
-                true => stream.preferred(source.track),
-                false => stream.beginning(source.track),
+            let layer = match (self.pinned(source), self.has_started) {
+                (Some(pinned), _) => pinned,
+                (_, true) => stream.preferred(source.track),
+                (_, false) => stream.beginning(source.track),
             };
             return Some(LayerMove::to(layer.layer));
         };
@@ -325,11 +341,24 @@ impl StreamSender {
         })
     }
 
+    /// Returns the layer of a track that the viewer asked for, where that is not the best one.
+    pub(super) fn pinned(&self, source: TrackLayer) -> Option<TrackLayer> {
+        let pin = self.request.pin.filter(|it| *it != LayerIndex::BASE)?;
+        let mut tracks = self.tracks.iter();
+        let is_video = tracks.any(|it| it.kind() == Kind::Video && it.source == source);
+        let is_free = is_video && !self.fixed.contains(&source);
+        is_free.then_some(TrackLayer {
+            layer: pin,
+            ..source
+        })
+    }
+
     /// Sets what the viewer wishes of its video. Returns whether another layer is to be chosen.
     pub fn set_request(&mut self, request: LayerRequest, now: Instant) -> bool {
+        let is_other_pin = self.request.pin != request.pin;
         self.request = request;
         let Some(adaptive) = &mut self.adaptive else {
-            return false;
+            return is_other_pin && self.has_started;
         };
         adaptive.choice.request = request;
         adaptive.choice.settle(&adaptive.rungs, now)

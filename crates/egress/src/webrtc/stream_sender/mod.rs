@@ -18,7 +18,7 @@ mod protecting;
 mod repairs;
 
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use glassline_hub::Stream;
 use glassline_latency::FrameStamps;
@@ -27,6 +27,7 @@ use glassline_webrtc::{Session, Transport};
 use smallvec::SmallVec;
 
 use super::counters::SendCounters;
+use super::delivery::Delivery;
 use super::frame_log::FrameLog;
 use super::layer_choice::LayerRequest;
 use super::outbox::{Batch, Sink};
@@ -58,8 +59,8 @@ pub struct StreamSender {
     repairs: Repairs,
     moved: MovedPayload,
     pacer: Pacer,
-    /// Configured time that a frame may wait, if one is set.
-    lag: Option<Duration>,
+    /// Configured rules.
+    delivery: Delivery,
     /// Whether the limits are those of a session with congestion control.
     is_controlled: bool,
     /// Bounds what leaves while a viewer without congestion control gets much of the past.
@@ -80,13 +81,12 @@ pub struct StreamSender {
 
 impl StreamSender {
     /// Creates a sender of those tracks of `stream` that were negotiated in `session`. Tracks of which
-    /// `fixed` has a layer, in another codec perhaps, are sent as that layer. A frame
-    /// waits no longer than `lag`, if that is set.
+    /// `fixed` has a layer, in another codec perhaps, are sent as that layer.
     pub fn new(
         session: &Session,
         stream: &Stream,
         fixed: &[TrackLayer],
-        lag: Option<Duration>,
+        delivery: Delivery,
         now: Instant,
     ) -> Self {
         let sources = session.senders().iter().map(|sender| {
@@ -97,7 +97,7 @@ impl StreamSender {
         let mut sender = Self::of_sources(session, sources, 0, now);
         sender.accounted = stream.latency_track();
         sender.fixed = fixed.into();
-        sender.lag = lag;
+        sender.delivery = delivery;
         sender.limit();
         sender
     }
@@ -109,7 +109,7 @@ impl StreamSender {
             false => SendLimits::UNPACED,
         };
         for track_sender in &mut self.tracks {
-            track_sender.set_limits(limits.waiting(self.lag));
+            track_sender.set_limits(limits.waiting(self.delivery.lag));
         }
     }
 
@@ -185,6 +185,9 @@ impl StreamSender {
         if track_sender.wants_keyframe() && track_sender.asks_for_keyframe(read_at) {
             let wanted = track_sender.target().unwrap_or(track_sender.source);
             stream.request_keyframe_of(wanted);
+        }
+        if dropped > 0 && self.is_protected() {
+            self.end_protection(read_at);
         }
         dropped
     }

@@ -18,7 +18,9 @@ use glassline_webrtc::{SenderIndex, Session};
 use smallvec::SmallVec;
 
 use super::layers::last_offered;
-use super::{FrameLog, LayerRequest, MovedPayload, Pacer, Repairs, StreamSender, TrackSender};
+use super::{
+    Delivery, FrameLog, LayerRequest, MovedPayload, Pacer, Repairs, StreamSender, TrackSender,
+};
 
 /// Least distance from the last frame of one stream to the first one of the next, in ns.
 const STEP_NS: i64 = 1_000_000;
@@ -61,7 +63,7 @@ impl StreamSender {
             repairs: Repairs::default(),
             moved: MovedPayload::default(),
             pacer: Pacer::default(),
-            lag: None,
+            delivery: Delivery::default(),
             is_controlled: session.has_congestion_control(),
             ramp: None,
             protection: None,
@@ -96,7 +98,7 @@ impl StreamSender {
         let mut next = Self::of_sources(session, sources.iter().copied(), shift_ns, now);
         next.accounted = to.latency_track();
         next.fixed = fixed.into();
-        next.lag = self.lag;
+        next.delivery = self.delivery;
         next.request = self.request;
         next.limit();
         for track in &mut next.tracks {

@@ -35,7 +35,7 @@ impl StreamSender {
         if decides.is_none_or(|it| it.sender != report.sender) {
             return;
         }
-        if self.protection.is_none() && is_far(round_trip) {
+        if self.protection.is_none() && self.delivery.is_protected && is_far(round_trip) {
             self.protection = self.begin_to_protect(session);
         }
         let is_full = self.is_path_full(session, now);
@@ -88,17 +88,29 @@ impl StreamSender {
         }
     }
 
+    /// Returns whether the path has no room beside the media, or not even for all of it.
     fn is_path_full(&self, session: &Session, now: Instant) -> bool {
         let waited = self.tracks.iter().map(|it| it.front_waited(now)).max();
-        is_full(session.path_signs(now), waited.unwrap_or_default())
+        let is_held_back = self.adaptive.as_ref().is_some_and(|it| it.is_held_back());
+        is_held_back || is_full(session.path_signs(now), waited.unwrap_or_default())
     }
 
     /// Ends protection if the latest transport feedback says that the path is full.
     pub(super) fn yield_protection(&mut self, session: &Session, now: Instant) {
-        let is_on = |it: &Protection| it.choice.percent() > 0;
-        if !self.protection.as_deref().is_some_and(is_on) || !self.is_path_full(session, now) {
-            return;
+        if self.is_protected() && self.is_path_full(session, now) {
+            self.end_protection(now);
         }
+    }
+
+    #[inline]
+    pub(super) fn is_protected(&self) -> bool {
+        let is_on = |it: &Protection| it.choice.percent() > 0;
+        self.protection.as_deref().is_some_and(is_on)
+    }
+
+    /// Ends protection, which takes the place of media.
+    #[cold]
+    pub(super) fn end_protection(&mut self, now: Instant) {
         if let Some(protection) = &mut self.protection {
             protection.choice.yield_to_media(now);
             if let Some(groups) = &mut protection.groups {

@@ -214,7 +214,7 @@ impl StreamSender {
         now: Instant,
         counters: &SendCounters,
     ) {
-        let mut tracks = self.tracks.iter();
+        let mut tracks = self.tracks.iter_mut();
         let Some(track_sender) = tracks.find(|it| it.sender == sender) else {
             return;
         };
@@ -242,6 +242,10 @@ impl StreamSender {
                 counters.unrepairable.add(1);
                 continue;
             };
+            if track_sender.needs_no_more(unit.temporal) {
+                counters.dropped_repairs.add(1);
+                continue;
+            }
             self.repairs.push(Repair {
                 sender,
                 sequence,
@@ -321,10 +325,14 @@ impl StreamSender {
         now: Instant,
         counters: &SendCounters,
     ) -> bool {
-        let mut tracks = self.tracks.iter();
+        let mut tracks = self.tracks.iter_mut();
         let track_sender = tracks.find(|it| it.sender == repair.sender);
-        let track_sender = track_sender.filter(|it| !it.is_given_up(repair.packet()));
-        let found = track_sender.and_then(|it| Some((it, it.leg(repair.leg)?)));
+        let found = track_sender.and_then(|it| {
+            let is_useless =
+                it.is_given_up(repair.packet()) || it.needs_no_more(repair.unit.temporal);
+            let leg = it.leg(repair.leg).filter(|_| !is_useless)?;
+            Some((it, leg))
+        });
         let Some((track_sender, leg)) = found else {
             counters.dropped_repairs.add(1);
             return false;

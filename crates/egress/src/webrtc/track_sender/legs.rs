@@ -43,6 +43,21 @@ pub(crate) struct LegNumber {
     left_out: u32,
 }
 
+impl LegNumber {
+    /// Returns whether both are of one leg.
+    pub(super) const fn is_of(self, other: Self) -> bool {
+        self.leg == other.leg
+    }
+
+    /// Returns the number behind so many more frames that are left out.
+    pub(super) const fn behind(self, left_out: u32) -> Self {
+        Self {
+            left_out: self.left_out.wrapping_add(left_out),
+            ..self
+        }
+    }
+}
+
 /// The units that a viewer got of one layer, from one switch to the next.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Leg {

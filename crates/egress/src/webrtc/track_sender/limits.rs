@@ -13,8 +13,11 @@ pub(in crate::webrtc) struct SendLimits {
     /// them. `None` for the time above.
     pub(super) wait_sparse: Option<Duration>,
     /// Longest time that a keyframe may take on its way, which does not count as time that it or the
-    /// units behind it wait.
+    /// units behind it wait, until none waits.
     pub(super) keyframe: Duration,
+    /// Time beyond `wait` for which frames leave late while the viewer waits for the next keyframe: a late
+    /// frame is newer than the one that stands.
+    pub(super) late: Duration,
     /// Time that a unit may wait before frames are left out to which no other refers; `None` where none are.
     pub(super) leave_out: Option<Duration>,
     /// Most bytes since the last keyframe that a new viewer is sent, unless keyframes are
@@ -39,6 +42,7 @@ impl SendLimits {
         wait: Duration::from_millis(200),
         wait_sparse: None,
         keyframe: Duration::ZERO,
+        late: Duration::ZERO,
         leave_out: Some(LEAVE_OUT),
         catch_up_bytes: CATCH_UP_BYTES_MAX,
     };
@@ -52,6 +56,7 @@ impl SendLimits {
         wait: Duration::from_millis(500),
         wait_sparse: Some(Duration::from_millis(2_500)),
         keyframe: Duration::from_secs(2),
+        late: Duration::from_secs(5),
         leave_out: Some(LEAVE_OUT),
         catch_up_bytes: 512 << 10,
     };

@@ -7,6 +7,7 @@
 //! ```
 
 mod keyframe_asks;
+mod lateness;
 mod legs;
 mod limits;
 mod repeat;
@@ -25,6 +26,7 @@ use glassline_webrtc::{SenderIndex, Session};
 use super::redundancy::Redundancy;
 
 use keyframe_asks::KeyframeAsks;
+use lateness::Lateness;
 use legs::{Entry, Legs};
 pub(crate) use legs::{Leg, LegNumber};
 pub(crate) use limits::LayerMove;
@@ -56,8 +58,7 @@ pub(super) struct TrackSender {
     /// Whether nothing can be decoded before the next keyframe.
     wants_keyframe: bool,
     asks: KeyframeAsks,
-    /// Time at which the last packet of the latest keyframe left.
-    keyframe_left: Option<Instant>,
+    lateness: Lateness,
     /// First packet of the keyframe to which the viewer skipped last. What left before is not sent
     /// again.
     resumed_at: SentPacket,
@@ -119,7 +120,7 @@ impl TrackSender {
             next: None,
             wants_keyframe: codec.kind() == Kind::Video,
             asks: KeyframeAsks::default(),
-            keyframe_left: None,
+            lateness: Lateness::default(),
             resumed_at: SentPacket::default(),
             legs: Legs::new(source.layer),
             latest: MediaTime::from_nanos(i64::MIN),
@@ -380,9 +381,9 @@ impl TrackSender {
         self.next
     }
 
-    /// Returns whether no frame can be decoded until the next keyframe.
+    /// Returns whether no frame can be decoded until the next keyframe, or none in time.
     pub(super) fn wants_keyframe(&self) -> bool {
-        self.wants_keyframe
+        self.wants_keyframe || self.lateness.is_late()
     }
 
     /// Returns whether the viewer asks the source for a keyframe at `now`: not too often.
@@ -432,10 +433,13 @@ impl TrackSender {
         let whole = front.sent >= front.unit.packet_count();
         if whole {
             if front.unit.keyframe {
-                self.keyframe_left = Some(now);
+                self.lateness.note_keyframe(front, now);
             }
             self.left.note(&front.unit, front.leg, self.sent.end());
             self.queue.pop_front();
+        }
+        if self.queue.is_empty() {
+            self.lateness.end();
         }
         whole
     }

@@ -2,13 +2,16 @@
 //! other frame refers, and the upper temporal layers.
 //!
 //! ```text
-//! wait  0 ──── 50 ms ──────────────── 500 ms ────► to the next keyframe
+//! wait  0 ──── 50 ms ──────────────── 500 ms ────► a keyframe is requested, with which what waits is dropped
 //!                └ every frame is left out to which no other refers
 //! ```
+//!
+//! What waits for so long leaves nevertheless until the keyframe comes: each late frame is newer than the
+//! one that the viewer sees.
 
 use std::time::{Duration, Instant};
 
-use glassline_media::MediaUnit;
+use glassline_media::{MediaUnit, Temporal};
 use glassline_rtp::payload::{FrameNumbers, is_discardable};
 
 use super::{Queued, TrackSender};
@@ -19,9 +22,39 @@ impl TrackSender {
         self.limits = self.limits.leaving_out(is_left_out);
     }
 
-    /// Sets the highest temporal layer that the viewer gets, from the layer's next switching point on.
+    /// Sets the highest temporal layer that the viewer gets, from the layer's next switching point on. The
+    /// frames above it that wait are dropped, so that the path is free for the others at once.
     pub(crate) fn limit_temporal_layers(&mut self, layer: u8) {
         self.thinning.limit(layer);
+        let present = self.legs.number();
+        let thinning = &mut self.thinning;
+        let mut dropped = 0;
+        self.queue.retain_mut(|queued| {
+            let temporal = queued.unit.temporal;
+            let is_whole = queued.sent == 0 && queued.leg.is_of(present);
+            if is_whole && temporal.layer > layer {
+                thinning.leave_out(temporal);
+                dropped += 1;
+                return false;
+            }
+            if FrameNumbers::are_of(self.codec) {
+                queued.leg = queued.leg.behind(dropped);
+            }
+            true
+        });
+        for _ in 0..dropped {
+            self.note_left_out();
+        }
+    }
+
+    /// Returns whether the viewer has no use for a frame that it lost, because it gets no frames of so high a
+    /// temporal layer. Where frames have no numbers, a receiver waits for each packet.
+    pub(crate) fn needs_no_more(&mut self, frame: Temporal) -> bool {
+        let is_above = FrameNumbers::are_of(self.codec) && self.thinning.is_above(frame);
+        if is_above {
+            self.thinning.leave_out(frame);
+        }
+        is_above
     }
 
     /// Returns whether the encoding has several temporal layers.
@@ -66,6 +99,7 @@ impl TrackSender {
     pub(super) fn skip_overdue(&mut self, starts: bool, now: Instant) -> usize {
         if self.queue.is_empty() {
             self.catching_up = None;
+            self.lateness.end();
         }
         let overdue = |queued: &Queued| {
             let (waited, wait_max) = match starts {
@@ -74,22 +108,31 @@ impl TrackSender {
                     now.saturating_duration_since(queued.read_at),
                     self.limits.wait,
                 ),
-                false => (self.waited(queued, now), self.wait_max()),
+                false => (
+                    self.lateness.waited(queued, self.limits.keyframe, now),
+                    self.wait_max(),
+                ),
             };
             let is_live = self
                 .leg(queued.leg)
                 .is_none_or(|leg| leg.is_behind(queued.unit.time));
-            is_live && waited > wait_max
+            waited.checked_sub(wait_max).filter(|_| is_live)
         };
-        let is_overdue = match self.catching_up {
+        let overdue = match self.catching_up {
             // What waits behind the past is not too old yet, but a new keyframe makes it useless.
-            Some(until) if now < until => starts,
-            _ => self.queue.front().is_some_and(overdue),
+            Some(until) if now < until => starts.then_some(Duration::MAX),
+            _ => self.queue.front().and_then(overdue),
         };
-        if !is_overdue {
-            return 0;
+        let overdue = overdue.filter(|it| !it.is_zero());
+        let is_dropped = overdue.is_some_and(|it| starts || it > self.limits.late);
+        self.lateness.set_late(overdue.is_some() && !is_dropped);
+        if self.lateness.is_late() {
+            self.asks.note_skip(now);
         }
-        self.drop_waiting()
+        match is_dropped {
+            true => self.drop_waiting(),
+            false => 0,
+        }
     }
 
     /// Returns the time that a unit may wait before the viewer skips to the next keyframe.
@@ -102,6 +145,7 @@ impl TrackSender {
     /// Drops the units of which nothing left yet.
     pub(super) fn drop_waiting(&mut self) -> usize {
         self.catching_up = None;
+        self.lateness.set_late(false);
         let keep = usize::from(self.queue.front().is_some_and(|queued| queued.sent > 0));
         let dropped = self.queue.len() - keep;
         self.queue.truncate(keep);
@@ -112,17 +156,5 @@ impl TrackSender {
     pub(in crate::webrtc) fn front_waited(&self, now: Instant) -> Duration {
         let since = self.queue.front().map(|queued| queued.read_at);
         since.map_or(Duration::ZERO, |at| now.saturating_duration_since(at))
-    }
-
-    /// Returns how long a unit has waited, without the time that the latest keyframe took on its way.
-    fn waited(&self, queued: &Queued, now: Instant) -> Duration {
-        let keyframe_ends = match queued.unit.keyframe && queued.sent > 0 {
-            true => Some(now),
-            false => self.keyframe_left,
-        };
-        let behind = |end: Instant| end.saturating_duration_since(queued.read_at);
-        let excused = keyframe_ends.map_or(Duration::ZERO, behind);
-        now.saturating_duration_since(queued.read_at)
-            .saturating_sub(excused.min(self.limits.keyframe))
     }
 }

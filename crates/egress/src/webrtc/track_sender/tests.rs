@@ -1,5 +1,5 @@
 use super::*;
-use glassline_media::{LayerIndex, Stamps, TrackIndex, UnitBuilder};
+use glassline_media::{LayerIndex, Stamps, Temporal, TrackIndex, UnitBuilder};
 
 const FRAME: Duration = Duration::from_nanos(33_333_333);
 
@@ -218,11 +218,16 @@ fn the_time_of_a_keyframe_does_not_count_for_what_waits_behind() {
     }
     // It takes 1.2 s, and frame 1 waits for 0.5 s at most after that.
     assert!(track_sender.advance(1, start + ms(1_200)));
-    let outcome = track_sender.offer(&unit(5, false), start + ms(1_690));
+    let outcome = track_sender.offer(&unit(5, false), start + ms(1_720));
     assert_eq!(outcome, OfferOutcome::Queued);
-    let outcome = track_sender.offer(&unit(6, false), start + ms(1_710));
-    assert_eq!(outcome, OfferOutcome::Skipped { frames: 6 });
+    assert!(!track_sender.wants_keyframe());
+    // Late frames leave until the next keyframe comes, with which they are dropped.
+    let outcome = track_sender.offer(&unit(6, false), start + ms(1_740));
+    assert_eq!(outcome, OfferOutcome::Queued);
     assert!(track_sender.wants_keyframe());
+    let outcome = track_sender.offer(&unit(7, true), start + ms(1_800));
+    assert_eq!(outcome, OfferOutcome::Skipped { frames: 6 });
+    assert!(!track_sender.wants_keyframe());
 }
 
 #[test]
@@ -249,7 +254,10 @@ fn a_keyframe_that_takes_longer_than_two_seconds_holds_nothing_back() {
     track_sender.offer(&unit(1, false), start + FRAME);
     let late = start + SendLimits::PACED.keyframe + SendLimits::PACED.wait + FRAME;
     let outcome = track_sender.offer(&unit(2, false), late);
-    assert_eq!(outcome, OfferOutcome::Skipped { frames: 2 });
+    assert_eq!(outcome, OfferOutcome::Queued);
+    assert!(track_sender.wants_keyframe());
+    let outcome = track_sender.offer(&unit(3, false), late + SendLimits::PACED.late);
+    assert_eq!(outcome, OfferOutcome::Skipped { frames: 3 });
 }
 
 /// A unit of a layer, with a picture ID of VP8 in each packet.
@@ -421,4 +429,45 @@ fn frames_to_which_no_other_refers_are_left_out_while_others_wait_and_no_others_
         OfferOutcome::Queued,
         "nothing waits"
     );
+}
+
+#[test]
+fn frames_above_a_lower_limit_are_dropped_and_the_numbers_of_the_others_go_on() {
+    let start = Instant::now();
+    let temporal = |index: u64, layer: u8| {
+        let time_ms = i64::try_from(index).expect("small") * 33;
+        let unit = of_layer(0, index, time_ms, index == 0);
+        let mut unit = Arc::into_inner(unit).expect("the only owner");
+        unit.temporal = Temporal {
+            layer,
+            needs: layer.saturating_sub(1),
+            opens: layer,
+            discardable: layer == 2,
+        };
+        Arc::new(unit)
+    };
+    let mut viewer = of(Codec::Vp8);
+    for (index, layer) in (0..).zip([0, 2, 1, 2, 0, 2]) {
+        let outcome = viewer.offer(&temporal(index, layer), start);
+        assert_eq!(outcome, OfferOutcome::Queued);
+    }
+    viewer.advance(2, start);
+    viewer.advance(1, start);
+    viewer.limit_temporal_layers(0);
+    assert_eq!(viewer.offer(&temporal(6, 1), start), OfferOutcome::Passed);
+    assert_eq!(viewer.offer(&temporal(7, 0), start), OfferOutcome::Queued);
+    let shown = |queued: &Queued| {
+        let mut payload = queued.unit.payload(0).expect("a packet").to_vec();
+        let leg = viewer.leg(queued.leg).expect("the present one");
+        leg.number_shift().rewrite(Codec::Vp8, &mut payload);
+        (queued.unit.index, payload[3])
+    };
+    let waiting: Vec<_> = viewer.queue.iter().map(shown).collect();
+    assert_eq!(
+        waiting,
+        [(1, 1), (4, 2), (7, 3)],
+        "what has begun is finished"
+    );
+    assert!(viewer.needs_no_more(temporal(2, 1).temporal));
+    assert!(!viewer.needs_no_more(temporal(4, 0).temporal));
 }

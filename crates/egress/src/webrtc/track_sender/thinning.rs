@@ -33,6 +33,11 @@ impl Thinning {
         self.limit = layer;
     }
 
+    /// Returns whether a frame is of a layer that the viewer is not to get.
+    pub(super) const fn is_above(&self, frame: Temporal) -> bool {
+        frame.layer > self.limit
+    }
+
     /// Returns whether a frame above the lowest layer came.
     pub(super) const fn has_layers(&self) -> bool {
         self.has_layers
@@ -49,7 +54,7 @@ impl Thinning {
         // Above the whole layers, a frame may refer to others from before a switching point.
         let opens_its_own = frame.needs <= self.whole && frame.opens >= frame.layer;
         let is_known = frame.layer <= self.whole || frame.needs == 0 || opens_its_own;
-        if frame.layer > self.limit || !is_known {
+        if self.is_above(frame) || !is_known {
             self.leave_out(frame);
             return false;
         }

@@ -55,14 +55,16 @@ impl Peer {
     /// Takes what the latest transport feedback says of the layer that the peer should get.
     pub(super) fn adapt_layers(&mut self, now: Instant) {
         if let Role::Viewer(viewer) = &mut self.role {
-            viewer.is_moved |= viewer.sender.adapt_layers(&self.session, &self.stream, now);
+            viewer.is_moved |= viewer
+                .sender
+                .adapt_layers(&mut self.session, &self.stream, now);
         }
     }
 
     /// Takes the request of a viewer for a layer of its video.
     pub(in crate::sessions) fn request_layer(&mut self, request: LayerRequest, now: Instant) {
         if let Role::Viewer(viewer) = &mut self.role {
-            viewer.is_moved |= viewer.sender.set_request(request, now);
+            viewer.request_layer(request, now);
         }
     }
 

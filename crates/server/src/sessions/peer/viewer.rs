@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use glassline_egress::webrtc::StreamSender;
+use glassline_egress::webrtc::{Delivery, LayerRequest, StreamSender};
 use glassline_hub::{Demand, Stream, StreamName, TrackLayout, ViewerToken};
 use glassline_latency::LayerView;
 use glassline_media::{Bitrate, Kind, LayerIndex, Track, TrackLayer};
@@ -53,13 +53,13 @@ pub(crate) struct Viewer {
 impl Viewer {
     /// Creates a viewer of the stream that `demand` is for, over `session`, which negotiated tracks of
     /// `layout` and whose handshake has not begun. `substitutes` stand for the tracks that the viewer does not
-    /// decode. A frame waits for the viewer no longer than `lag`, if that is set.
+    /// decode. Frames and repairs leave as `delivery` says.
     pub(crate) fn new(
         session: &Session,
         demand: Demand,
         layout: TrackLayout,
         substitutes: Substitutes,
-        lag: Option<Duration>,
+        delivery: Delivery,
         now: Instant,
     ) -> Self {
         let Substitutes {
@@ -71,7 +71,7 @@ impl Viewer {
             layer: LayerIndex::TRANSCODED,
         });
         let fixed: Vec<_> = needs.chain(layers).collect();
-        let sender = StreamSender::new(session, demand.stream(), &fixed, lag, now);
+        let sender = StreamSender::new(session, demand.stream(), &fixed, delivery, now);
         // The offer may have had no use for a track.
         transcodings.retain(|lease| sender.transcoded().any(|it| it.track == lease.track()));
         Self {
@@ -85,6 +85,17 @@ impl Viewer {
             is_moved: false,
             path_shown: None,
         }
+    }
+
+    /// Returns the viewer with the request of its offer.
+    pub(crate) fn requesting(mut self, request: LayerRequest, now: Instant) -> Self {
+        self.request_layer(request, now);
+        self
+    }
+
+    /// Takes a request for a layer of the video.
+    pub(super) fn request_layer(&mut self, request: LayerRequest, now: Instant) {
+        self.is_moved |= self.sender.set_request(request, now);
     }
 
     /// Returns the name under which lists have the viewer of `stream`: that of the stream for which its

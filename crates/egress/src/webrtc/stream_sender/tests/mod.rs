@@ -9,6 +9,8 @@ mod repairs;
 mod scene;
 mod tcp;
 
+use std::time::Duration;
+
 use glassline_congestion::Algorithm;
 use glassline_media::{Forwarded, LayerIndex, MediaTime, Stamps, TrackLayer, UnitBuilder};
 use glassline_webrtc::{Kinds, SenderIndex};
@@ -200,8 +202,12 @@ fn packets_that_the_source_lost_are_left_out_of_the_numbers() {
 fn a_viewer_that_is_too_slow_is_counted_and_another_lag_may_be_set() {
     for (lag, limit) in [(None, 200), (Some(50), 50)] {
         let mut scene = Scene::new();
-        let lag = lag.map(Duration::from_millis);
-        let mut sender = StreamSender::new(&scene.session, &scene.stream, &[], lag, scene.start);
+        let delivery = Delivery {
+            lag: lag.map(Duration::from_millis),
+            ..Delivery::default()
+        };
+        let mut sender =
+            StreamSender::new(&scene.session, &scene.stream, &[], delivery, scene.start);
         scene.start(&mut sender, 0);
         assert!(scene.publisher.keyframe_wanted());
         scene.offer(&mut sender, VIDEO, 0, true, &[100]);
@@ -252,7 +258,13 @@ fn what_a_viewer_gets_is_known_by_layer() {
         layer,
     };
     let fixed = [expected];
-    let mut transcoded = StreamSender::new(&scene.session, &scene.stream, &fixed, None, start);
+    let mut transcoded = StreamSender::new(
+        &scene.session,
+        &scene.stream,
+        &fixed,
+        Delivery::default(),
+        start,
+    );
     assert_eq!(transcoded.transcoded().collect::<Vec<_>>(), [expected]);
     let reordered = |is_reordered| {
         let mut tracks = tracks();

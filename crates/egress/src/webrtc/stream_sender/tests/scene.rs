@@ -1,5 +1,7 @@
 //! A sender whose session is connected, and a viewer that opens what it gets.
 
+use std::time::Duration;
+
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 
 use glassline_hub::{Hub, Publisher, StreamName};
@@ -168,7 +170,13 @@ impl Scene {
     }
 
     pub(super) fn sender(&self) -> StreamSender {
-        StreamSender::new(&self.session, &self.stream, &[], None, self.start)
+        StreamSender::new(
+            &self.session,
+            &self.stream,
+            &[],
+            Delivery::default(),
+            self.start,
+        )
     }
 
     pub(super) fn publish(

@@ -16,6 +16,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
+use glassline_egress::webrtc::Delivery;
 use glassline_hub::{Hub, Publisher, StreamName};
 use glassline_latency::LatencyRegistry;
 use glassline_media::{Codec, Track, WallClock};
@@ -145,7 +146,7 @@ impl Scene {
             defaults: Current::new(SessionDefaults {
                 handshake: Duration::from_secs(10),
                 pacing: None,
-                lag: None,
+                delivery: Delivery::default(),
                 data: None,
             }),
         };

@@ -110,3 +110,30 @@ fn fec_packets_are_no_reason_for_a_lower_layer() {
         }
     }
 }
+
+#[test]
+fn fec_packets_take_the_place_of_no_frame_where_the_path_has_hardly_room() {
+    for seed in 0..3 {
+        let story = |rebuilds| Story {
+            capacity: vec![(0, 1_120)],
+            ..far(0.02, rebuilds)
+        };
+        let (_, without) = Figures::of(&story(false), seed);
+        let (figures, with) = Figures::of(&story(true), seed);
+        let count = |outcome: &Outcome| outcome.shown(&(10_000..60_000)).count();
+        let [with, without] = [with, without].map(|it| count(&it));
+        println!("seed {seed}: {with} of {without} frames");
+        assert!(figures.fec <= 0.03, "{figures:?}");
+        assert!(with * 100 >= without * 97, "{with} frames of {without}");
+    }
+}
+
+#[test]
+fn a_viewer_gets_no_fec_packets_where_they_are_turned_off() {
+    let mut world = World::new(far(0.05, true), 1);
+    world.leave_unprotected();
+    for ms in 0..30_000 {
+        world.step(ms);
+    }
+    assert_eq!(world.fec_bytes(), 0);
+}

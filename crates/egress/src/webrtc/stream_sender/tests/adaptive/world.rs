@@ -299,6 +299,11 @@ impl World {
         self.story.delay_ms
     }
 
+    /// Turns repairs ahead of losses off, as the configuration can.
+    pub(super) fn leave_unprotected(&mut self) {
+        self.sender.delivery.is_protected = false;
+    }
+
     /// Returns the bytes of FEC packets that have left.
     pub(super) fn fec_bytes(&self) -> u64 {
         self.scene.counters.fec_bytes.get()
@@ -375,7 +380,7 @@ impl World {
                     self.sender.on_reception(report, session, now);
                 }
                 Event::TransportFeedback { .. } => {
-                    let (session, stream) = (&self.scene.session, &self.scene.stream);
+                    let (session, stream) = (&mut self.scene.session, &self.scene.stream);
                     if self.sender.adapt_layers(session, stream, now) {
                         self.sender.choose(session, stream, now);
                         let report = self.sender.layer_report().expect("layers");
