@@ -10,7 +10,7 @@ pub struct Flow {
     pub expected: u64,
     /// Packets received as first sent.
     pub received: u64,
-    /// Packets received only as a retransmission.
+    /// Packets received only as a retransmission, or rebuilt from FEC packets.
     pub recovered: u64,
     /// Bytes of datagrams received, retransmissions included.
     pub bytes: u64,

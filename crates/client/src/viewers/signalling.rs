@@ -250,7 +250,7 @@ impl Context {
             receive: self.options.kinds,
             opus: OpusOptions::default(),
             mode: match mode {
-                Mode::Verify => ReceiveMode::Open,
+                Mode::Verify => ReceiveMode::Rebuild,
                 Mode::Count => ReceiveMode::CountOnly,
             },
         };

@@ -228,6 +228,7 @@ fn take(
         return;
     }
     let (arrived, now) = (arrival.arrived, arrival.now);
+    let mut rebuilt = Vec::new();
     for bytes in arrival.bytes.chunks_mut(arrival.segment) {
         let len = bytes.len();
         let received = session.handle_datagram(now, arrival.source, arrival.destination, bytes);
@@ -243,23 +244,54 @@ fn take(
             attend(session, now, counts);
         }
         counts.take(arrived, &received, len);
-        let (receiver, header) = match &received {
-            Received::Rtp {
-                receiver, packet, ..
-            } => (*receiver, packet.header),
-            Received::Counted {
-                receiver, header, ..
-            } => (*receiver, *header),
-            _ => continue,
-        };
-        if header.marker {
-            let timestamp = header.timestamp;
-            note_delay(session, wall, receiver, timestamp, arrived, counts);
-            let is_video = session.receivers().get(receiver.0);
-            let is_video = is_video.is_some_and(|it| it.kind == Kind::Video);
-            if let Some(reports) = reports.as_deref_mut().filter(|_| is_video) {
-                reports.note(timestamp, arrived);
-            }
+        note_frame(
+            session,
+            wall,
+            &received,
+            arrived,
+            counts,
+            reports.as_deref_mut(),
+        );
+        while let Some(received) = session.poll_rebuilt(now, &mut rebuilt) {
+            // Its bytes came as those of FEC packets.
+            counts.take(arrived, &received, 0);
+            note_frame(
+                session,
+                wall,
+                &received,
+                arrived,
+                counts,
+                reports.as_deref_mut(),
+            );
+        }
+    }
+}
+
+/// Records the delay of a frame whose last packet is `received`, and reports the frame.
+fn note_frame(
+    session: &Session,
+    wall: WallClock,
+    received: &Received<'_>,
+    arrived: Instant,
+    counts: &mut Counts,
+    reports: Option<&mut FrameReports>,
+) {
+    let (receiver, header) = match received {
+        Received::Rtp {
+            receiver, packet, ..
+        } => (*receiver, packet.header),
+        Received::Counted {
+            receiver, header, ..
+        } => (*receiver, *header),
+        _ => return,
+    };
+    if header.marker {
+        let timestamp = header.timestamp;
+        note_delay(session, wall, receiver, timestamp, arrived, counts);
+        let is_video = session.receivers().get(receiver.0);
+        let is_video = is_video.is_some_and(|it| it.kind == Kind::Video);
+        if let Some(reports) = reports.filter(|_| is_video) {
+            reports.note(timestamp, arrived);
         }
     }
 }
