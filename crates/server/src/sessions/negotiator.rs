@@ -316,9 +316,8 @@ impl Negotiator {
         offer: Offer<'_>,
         data: Option<DataChannelSetup>,
     ) -> Result<AnsweredOffer, OfferError> {
-        let config = data
-            .as_ref()
-            .map(|it| Messages::config(it.may_send, &it.bounds));
+        let config = data.as_ref();
+        let config = config.map(|it| Messages::config(it.may_send, &it.bounds));
         let request = offer.layer_request(&stream)?;
         let BrowserTracks {
             tracks,
@@ -332,11 +331,10 @@ impl Negotiator {
         let (now, delivery) = (accepted.now, self.settings.defaults.get().delivery);
         let brokers = &self.shared.messages.brokers;
         let broker = data.as_ref().map(|it| brokers.of(&it.name));
-        let publication = data
-            .as_ref()
-            .filter(|it| it.side == Side::Publisher)
-            .zip(broker.as_ref())
-            .map(|(_, broker)| Publication::new(Arc::clone(broker), id.clone()));
+        let publishes = data.as_ref().filter(|it| it.side == Side::Publisher);
+        let publication = publishes.zip(broker.as_ref());
+        let publication =
+            publication.map(|(_, broker)| Publication::new(Arc::clone(broker), id.clone()));
         let messages = data.zip(broker).map(|(data, broker)| {
             Messages::new(
                 id.clone(),

@@ -59,7 +59,7 @@ pub struct StreamSender {
     repairs: Repairs,
     moved: MovedPayload,
     pacer: Pacer,
-    /// Configured rules.
+    /// Rules of the configuration for frames and repairs.
     delivery: Delivery,
     /// Whether the limits are those of a session with congestion control.
     is_controlled: bool,

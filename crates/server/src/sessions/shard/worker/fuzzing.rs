@@ -16,7 +16,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
-use glassline_egress::webrtc::Delivery;
 use glassline_hub::{Hub, Publisher, StreamName};
 use glassline_latency::LatencyRegistry;
 use glassline_media::{Codec, Track, WallClock};
@@ -146,7 +145,7 @@ impl Scene {
             defaults: Current::new(SessionDefaults {
                 handshake: Duration::from_secs(10),
                 pacing: None,
-                delivery: Delivery::default(),
+                delivery: glassline_egress::webrtc::Delivery::default(),
                 data: None,
             }),
         };
