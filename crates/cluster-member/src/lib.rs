@@ -26,9 +26,9 @@ mod viewer_ticket;
 
 pub use identity::{Identity, Provenances};
 pub use member::{
-    Asker, ClaimRefusal, Counts, Crowding, Draining, Elsewhere, EngineView, HeldName, HeldRoom, Member,
-    MemberSettings, MemberView, Names, NodeView, NodesView, NotHandedOn, NotHere, OpenedRequest,
-    Owner, PulledView, Reachable, RequestPlace, by_calendar, without_credentials,
+    Asker, ClaimRefusal, Counts, Crowding, Draining, Elsewhere, EngineView, HeldName, HeldRoom,
+    Member, MemberSettings, MemberView, Names, NodeView, NodesView, NotHandedOn, NotHere,
+    OpenedRequest, Owner, PulledView, Reachable, RequestPlace, by_calendar, without_credentials,
 };
 pub use origins::Directory;
 pub use pull::Pulls;

@@ -91,7 +91,7 @@ pub use rtsp::{Groups, Multicast, Rtsp, RtspTls, Srtp};
 pub use sources::SourceKeys;
 pub use transcoding::Transcoding;
 pub use users::{users_in, users_of};
-pub use webrtc::{Pacing, PacingError, WebRtc};
+pub use webrtc::{Fec, Pacing, PacingError, WebRtc};
 
 /// The whole configuration; [`Config::default`] serves on loopback without sources.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]

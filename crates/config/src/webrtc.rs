@@ -4,7 +4,6 @@ use std::fmt;
 use std::time::Duration;
 
 use glassline_congestion::{Algorithm, UnknownAlgorithm};
-use glassline_egress::webrtc::Delivery;
 use glassline_webrtc::{ControlPlan, ControlStart};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -40,12 +39,9 @@ pub struct WebRtc {
 }
 
 impl WebRtc {
-    /// Returns the rules by which frames and repairs leave.
-    pub fn delivery(&self) -> Delivery {
-        Delivery {
-            lag: self.lag_ms.map(Duration::from_millis),
-            is_protected: self.fec == Fec::Auto,
-        }
+    /// Returns [`lag_ms`](Self::lag_ms) as a duration.
+    pub fn lag(&self) -> Option<Duration> {
+        self.lag_ms.map(Duration::from_millis)
     }
 }
 
@@ -134,7 +130,7 @@ mod tests {
     #[test]
     fn a_lag_is_positive_or_left_to_the_server() {
         let read = |text: &str| serde_saphyr::from_str::<WebRtc>(text);
-        let lag = |text: &str| read(text).expect("valid").delivery().lag;
+        let lag = |text: &str| read(text).expect("valid").lag();
         assert_eq!(lag("pacing: none"), None);
         assert_eq!(lag("lag_ms: null"), None);
         assert_eq!(lag("lag_ms: 750"), Some(Duration::from_millis(750)));
@@ -145,7 +141,7 @@ mod tests {
     #[test]
     fn repairs_ahead_of_losses_can_be_turned_off() {
         let read = |text: &str| serde_saphyr::from_str::<WebRtc>(text);
-        let protects = |text: &str| read(text).expect("valid").delivery().is_protected;
+        let protects = |text: &str| read(text).expect("valid").fec == Fec::Auto;
         assert!(protects("pacing: auto") && protects("fec: auto") && !protects("fec: never"));
         let refused = read("fec: always").expect_err("no such value").to_string();
         assert!(

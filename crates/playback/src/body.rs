@@ -32,7 +32,7 @@ impl Playback {
     ///
     /// # Errors
     /// Returns [`NoFootage::Crowded`] if the client reads as much as it may.
-    pub(crate) fn place(&self, client: SourcePrefix) -> Result<FairPlace<SourcePrefix>, NoFootage> {
+    pub fn place(&self, client: SourcePrefix) -> Result<FairPlace<SourcePrefix>, NoFootage> {
         self.places.admit(&client).ok_or(NoFootage::Crowded)
     }
 

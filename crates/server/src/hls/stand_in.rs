@@ -119,7 +119,7 @@ mod tests {
     #[test]
     fn there_is_silence_in_each_codec_that_is_carried() {
         let aac = |config: &str| {
-            Track::audio(Codec::Aac, 2).with_format_parameters(&format!("config={config}"))
+            Track::audio(Codec::Aac, 2).with_format_parameters(format!("config={config}"))
         };
         let l16 = Track::audio(Codec::L16, 2).with_clock_rate(48_000);
         for (track, bytes, micros) in [

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use glassline_config::{Config, DataAccess, Limits};
+use glassline_config::{Config, DataAccess, Fec, Limits};
 use glassline_egress::webrtc::Delivery;
 use glassline_messages::DataPolicy;
 use glassline_runtime::{Clock, Current};
@@ -47,7 +47,10 @@ impl SessionDefaults {
         Self {
             handshake: config.limits.handshake(),
             pacing: config.webrtc.pacing.control(),
-            delivery: config.webrtc.delivery(),
+            delivery: Delivery {
+                lag: config.webrtc.lag(),
+                is_protected: config.webrtc.fec == Fec::Auto,
+            },
             data: data.bounds().map(|bounds| DataPolicy {
                 bounds,
                 viewers_send: data.viewers == DataAccess::Write,

@@ -68,6 +68,7 @@ mod tests {
             }),
             carried: rate,
             has_gap: false,
+            burst: None,
             standing: Duration::from_millis(standing_ms),
             queue: Duration::from_millis(standing_ms),
             packets: 30,
@@ -77,6 +78,7 @@ mod tests {
     }
 
     #[test]
+    #[expect(clippy::disallowed_methods, reason = "any instant will do")]
     fn the_rate_follows_the_path_while_a_queue_stands_and_for_two_seconds() {
         let (start, fast) = (Instant::now(), Some(Bitrate::from_bps(9_000_000)));
         let at = |ms| start + Duration::from_millis(ms);
