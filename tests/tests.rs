@@ -91,6 +91,7 @@ mod signalling;
 mod snapshots;
 mod sound_cards;
 mod talk;
+mod temporal_layers;
 mod through_balancer;
 mod timeline;
 mod traces;
@@ -167,6 +168,7 @@ fn main() -> ExitCode {
         recording_copies::TESTS,
         recordings::TESTS,
         past::TESTS,
+        temporal_layers::TESTS,
         timeline::TESTS,
         snapshots::TESTS,
         talk::TESTS,

@@ -64,7 +64,7 @@ enum Subject {
     Hls,
     /// One upload and its readers by MoQ.
     Moq(moq::Load),
-    /// Data channels.
+    /// Messages over data channels.
     Data,
     /// Publishers by WHIP.
     Whip,

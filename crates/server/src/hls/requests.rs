@@ -9,6 +9,7 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use glassline_access::auth::TOKEN_BYTES_MAX;
 use glassline_hls::{Directives, DirectivesError};
+use glassline_media::Track;
 use glassline_runtime::{await_tracks, may_come};
 
 use super::answers::{self, Keep};
@@ -17,6 +18,7 @@ use super::broadcast::Broadcast;
 use super::pass::Opens;
 use super::protocol::{Hls, NotServed};
 use super::rendition::{FileName, NoFile, Rendition};
+use super::rendition_key::is_carried;
 use crate::app::App;
 use crate::http::Unpassed;
 use crate::http::extract::Path;
@@ -187,6 +189,9 @@ async fn begun(
         let status = stream.status(Instant::now());
         return Err(Problem::not_live(stream.name(), &stream.state(), status));
     }
+    if !stream.tracks().iter().any(is_carried) {
+        return Err(not_carried(name, &stream.tracks()));
+    }
     hls.begin(&stream).map_err(Problem::from)
 }
 
@@ -260,9 +265,21 @@ pub(super) fn nothing(detail: &str) -> Response {
     answers::kept_shortly(problem.into_response())
 }
 
+/// The codecs that HLS carries.
+const CARRIED: &str = "H.264, H.265, VP8, VP9, AV1, AAC, Opus, G.711 and 16-bit PCM";
+
+fn not_carried(name: &str, tracks: &[Track]) -> Problem {
+    let codecs: Vec<_> = tracks.iter().map(|it| it.codec.to_string()).collect();
+    let detail = format!(
+        "'{name}' has {}, and HLS carries {CARRIED}: have the source send one of them",
+        codecs.join(" and ")
+    );
+    Problem::new(StatusCode::NOT_FOUND, "No codec for HLS", detail)
+}
+
 fn no_media(name: &str) -> Problem {
     let detail = format!(
-        "'{name}' sent no keyframe and no audio that HLS carries for {} s; it carries H.264, H.265, VP8, VP9, AV1, AAC, Opus, G.711 and 16-bit PCM",
+        "'{name}' sent no keyframe and no audio that HLS carries for {} s; it carries {CARRIED}",
         PATIENCE.as_secs()
     );
     Problem::try_later("Nothing to play", detail)

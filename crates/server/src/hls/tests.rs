@@ -5,7 +5,9 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 use glassline_config::{Config, Secret};
+use glassline_hub::StreamName;
 use glassline_ingest::SourceSpec;
+use glassline_media::{Codec, Track};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::sync::OnceCell;
@@ -233,6 +235,20 @@ async fn requests_that_no_playlist_leads_to_are_refused_with_a_reason() {
     }
     let nobody = scene.get("/nobody/hls/index.m3u8").await;
     assert_eq!(nobody.status, 404, "{}", nobody.text());
+    let stream = scene
+        .server
+        .hub()
+        .create(StreamName::parse("old").expect("a name"));
+    let stream = stream.expect("room");
+    let tracks = vec![
+        Track::new(Codec::Mpeg4Visual),
+        Track::audio(Codec::MpegAudio, 2),
+    ];
+    let _publisher = stream.publish(tracks, Instant::now());
+    let old = scene.get("/old/hls/index.m3u8").await;
+    assert_eq!(old.status, 404, "{}", old.text());
+    let told = "MPEG-4 visual and MPEG audio, and HLS carries H.264";
+    assert!(old.text().contains(told), "{}", old.text());
     scene.server.shutdown(PATIENCE).await;
 }
 

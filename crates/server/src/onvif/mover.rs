@@ -32,12 +32,12 @@ pub(crate) struct Mover {
     turn: tokio::sync::Mutex<()>,
     motion: Mutex<Motion>,
     /// The positions that the camera told last. Held while it is asked.
-    presets: Arc<tokio::sync::Mutex<Option<Told>>>,
+    presets: Arc<tokio::sync::Mutex<Option<KnownPresets>>>,
 }
 
-/// The positions of a camera.
+/// The positions of a camera, as it answered last.
 #[derive(Debug)]
-struct Told {
+struct KnownPresets {
     at: Instant,
     presets: Vec<Preset>,
 }
@@ -92,7 +92,7 @@ impl Mover {
         let asking = tokio::spawn(async move {
             let presets = mover.camera.presets(&mover.profile).await;
             let presets = presets.unwrap_or_default();
-            *known = Some(Told {
+            *known = Some(KnownPresets {
                 at: Instant::now(),
                 presets: presets.clone(),
             });

@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    #[expect(clippy::disallowed_methods, reason = "any instant will do")]
+    #[expect(clippy::disallowed_methods, reason = "virtual time may begin anywhere")]
     fn the_rate_follows_the_path_while_a_queue_stands_and_for_two_seconds() {
         let (start, fast) = (Instant::now(), Some(Bitrate::from_bps(9_000_000)));
         let at = |ms| start + Duration::from_millis(ms);
