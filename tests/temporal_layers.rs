@@ -130,9 +130,11 @@ fn sees_frames_go_on(codec: &str, percents: &[u64]) -> Result<(), Failed> {
             "{codec}, {percent} % of {rate} bit/s: before {before:?}, first {first:?}, meanwhile {meanwhile:?}, after {after:?}"
         );
         let figures = Value::from(format!("{before:?} {first:?} {meanwhile:?} {after:?}"));
-        ensure(meanwhile.longest_gap < 2_000.0, "frames go on", &figures)?;
+        // A viewer that waits for a keyframe stands for ten seconds, also on a slow machine.
+        ensure(meanwhile.longest_gap < 4_000.0, "frames go on", &figures)?;
+        // Without the upper layer there is half of the frames.
         ensure(
-            after.frames * 10 >= before.frames * 8,
+            after.frames * 10 >= before.frames * 6,
             "all layers come back",
             &figures,
         )?;
