@@ -40,7 +40,7 @@ impl Stream {
     /// Begins publishing `tracks` as [`publish`](Self::publish) does, for a source that `note` describes.
     ///
     /// # Errors
-    /// Those of [`publish`](Self::publish).
+    /// Returns the errors of [`publish`](Self::publish), under its conditions.
     pub fn publish_as(
         self: &Arc<Self>,
         note: SourceNote,

@@ -60,13 +60,13 @@ struct Options {
 enum Subject {
     /// Viewers by WebRTC and RTSP.
     Viewers,
-    /// Players of HLS.
+    /// Viewers that load playlists and parts by HLS.
     Hls,
     /// One upload and its readers by MoQ.
     Moq(moq::Load),
     /// Messages over data channels.
     Data,
-    /// Publishers by WHIP.
+    /// Publishers that send one stream each by WHIP.
     Whip,
     /// Recordings of many cameras.
     Record,

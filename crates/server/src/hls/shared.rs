@@ -20,7 +20,7 @@ pub(super) struct Shared {
     pub(super) dates: Dates,
     /// Numbers with which playlists begin.
     pub(super) first: Numbers,
-    /// Discontinuities so far.
+    /// Number of discontinuities since the first segment.
     pub(super) changes: u64,
     /// Window of passes, and the pass of files that come to be in it.
     pub(super) window: u64,
