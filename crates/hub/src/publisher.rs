@@ -40,7 +40,7 @@ impl Stream {
     /// Begins publishing `tracks` as [`publish`](Self::publish) does, for a source that `note` describes.
     ///
     /// # Errors
-    /// Returns the errors of [`publish`](Self::publish), under its conditions.
+    /// The errors are those of [`publish`](Self::publish).
     pub fn publish_as(
         self: &Arc<Self>,
         note: SourceNote,

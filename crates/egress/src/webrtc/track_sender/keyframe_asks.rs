@@ -40,7 +40,7 @@ impl KeyframeAsks {
         self.skipped = Some(now);
     }
 
-    /// Notes that a keyframe has come, which answers every request so far.
+    /// Notes that a keyframe has come, and how long after the one before.
     pub(super) fn note_keyframe(&mut self, now: Instant) {
         let before = self.keyframe.replace(now);
         self.interval = before.map(|at| now.saturating_duration_since(at));
