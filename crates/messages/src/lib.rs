@@ -46,7 +46,9 @@ pub use policy::DataPolicy;
 pub use publication::Publication;
 #[cfg(any(test, fuzzing))]
 pub use servers::fuzz_record;
-pub use servers::{Downstream, MessageLinks, PulledPublisher, ServerCounters, Upstream};
+pub use servers::{
+    Downstream, MessageLinks, PublisherClaim, PulledPublisher, ServerCounters, Upstream,
+};
 pub use session::{Association, Messages};
 pub use stats::DataStats;
 pub(crate) use stats::MessageCounts;

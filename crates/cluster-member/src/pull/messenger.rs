@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use glassline_hub::{Stream, Wake};
-use glassline_messages::{MessageLinks, PulledPublisher, Upstream};
+use glassline_messages::{MessageLinks, PublisherClaim, PulledPublisher, Upstream};
 use glassline_quic::moq::{
     MESSAGES_VERSION, MessageOpener, MessageReceiver, MessageSender, MessageStreamError,
 };
@@ -27,7 +27,7 @@ pub(super) struct MessageSource {
     /// Host of the server, for the log.
     pub(super) host: String,
     /// Epoch and process under which the stream is published.
-    pub(super) claim: (u64, u64),
+    pub(super) claim: PublisherClaim,
     /// Opens streams of messages; `None` if the server knows no messages of this version.
     pub(super) opener: Option<MessageOpener>,
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use glassline_latency::FrameCode;
 use glassline_media::{Kind, LayerIndex, MediaUnit, Track, TrackIndex, TrackLayer};
+use glassline_messages::PublisherClaim;
 use glassline_quic::moq::{
     DrawnCode, KeyframeRequester, MESSAGES_VERSION, MessageOpener, NodeName, PATH_MAX, PeerClock,
     Provenance, ReadError, UnitBroadcastReader, UnitCatalog, UnitReader,
@@ -49,8 +50,11 @@ pub(super) struct Described {
 
 impl Described {
     /// Returns the epoch and the process under which the stream is published.
-    pub(super) fn claim(&self) -> (u64, u64) {
-        (self.provenance.epoch, self.provenance.incarnation)
+    pub(super) fn claim(&self) -> PublisherClaim {
+        PublisherClaim {
+            epoch: self.provenance.epoch,
+            process: self.provenance.incarnation,
+        }
     }
 
     /// Returns the number in the frames by this server's clock. `None` before the clocks of the servers

@@ -35,7 +35,7 @@ pub use counters::ServerCounters;
 pub use downstream::Downstream;
 #[cfg(any(test, fuzzing))]
 pub use record::fuzz_record;
-pub use upstream::{PulledPublisher, Upstream};
+pub use upstream::{PublisherClaim, PulledPublisher, Upstream};
 
 /// The parts of this server that messages between servers need: its brokers, its rules and its
 /// counters.

@@ -8,6 +8,7 @@ use glassline_runtime::{SessionId, TaskWaker};
 use glassline_sctp::Reliability;
 use glassline_sctp::channel::{Init, Message};
 
+use super::PublisherClaim;
 use super::downstream::{Downstream, ServerRates};
 use super::incoming::{Incoming, IncomingContent};
 use super::upstream::Upstream;
@@ -64,12 +65,17 @@ fn word(broker: u64, number: u64) -> Incoming {
     incoming(broker, number, content)
 }
 
+/// Returns the claim of one process in an epoch.
+fn claim(epoch: u64) -> PublisherClaim {
+    PublisherClaim { epoch, process: 1 }
+}
+
 #[test]
 fn viewers_of_a_pulled_stream_get_each_message_once_and_see_where_one_is_missing() {
     let (links, now) = (links(true), Instant::now());
     let mut upstream = Upstream::new(&links, &name());
     let viewers = subscribe(&links.brokers.of(&name()), Side::Viewers);
-    upstream.publisher().follow((0, 1), now);
+    upstream.publisher().follow(claim(0), now);
     upstream.pass_on(word(1, 10), now);
     upstream.pass_on(word(1, 10), now);
     upstream.pass_on(word(1, 11), now);
@@ -106,17 +112,17 @@ fn the_latest_publisher_counts_whether_here_or_at_the_server_that_is_pulled_from
         subscribe(&broker, Side::Viewers),
         subscribe(&broker, Side::Publisher),
     );
-    upstream.publisher().follow((5, 1), now);
+    upstream.publisher().follow(claim(5), now);
     let local = SessionId::new("local");
     broker.take_over(&local, now);
     taken(&publishers);
     upstream.pass_on(word(1, 0), now);
-    upstream.publisher().follow((5, 1), now);
+    upstream.publisher().follow(claim(5), now);
     upstream.pass_on(word(1, 1), now);
     assert!(taken(&viewers).is_empty(), "never mixed");
     assert_eq!(links.counters.dropped_not_allowed.get(), 2);
     // A newer claim replaces the session here, which is told.
-    upstream.publisher().follow((6, 1), now);
+    upstream.publisher().follow(claim(6), now);
     assert!(!broker.is_publisher(&local));
     let told = taken(&publishers);
     assert!(matches!(told[0].content, PostedContent::TakenOver));

@@ -13,13 +13,22 @@ use super::sequence::Sequence;
 use super::{DataPolicy, MessageLinks};
 use crate::{Inbox, MessageBroker, Order, Publication, Side, lock};
 
+/// The claim under which a server publishes a stream: another one is another publisher.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PublisherClaim {
+    /// The epoch of the stream's ownership in the cluster.
+    pub epoch: u64,
+    /// The number of the server's process, which a restart changes.
+    pub process: u64,
+}
+
 /// The place of a broker's publisher, for the publisher of a stream that is pulled.
 #[derive(Debug)]
 pub struct PulledPublisher {
     broker: Arc<MessageBroker>,
     publication: Publication,
     /// The claim of the latest publisher's server, by which another publisher is known.
-    claim: Mutex<Option<(u64, u64)>>,
+    claim: Mutex<Option<PublisherClaim>>,
 }
 
 impl PulledPublisher {
@@ -33,9 +42,9 @@ impl PulledPublisher {
         self.broker.has_receiver(Side::Viewers)
     }
 
-    /// Notes under which claim, an epoch and a process, the stream is published from now on. The publisher
+    /// Notes the claim under which the stream is published from now on. The publisher
     /// there replaces one of another claim, and one of this server.
-    pub fn follow(&self, claim: (u64, u64), now: Instant) {
+    pub fn follow(&self, claim: PublisherClaim, now: Instant) {
         let before = lock(&self.claim).replace(claim);
         if before != Some(claim) || self.broker.has_no_publisher() {
             self.publication.begin(now);
