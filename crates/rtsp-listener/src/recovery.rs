@@ -9,7 +9,10 @@ use super::worker::Worker;
 
 impl PollingThread for Worker {
     fn turn(&mut self) -> Turn {
-        self.next_turn()
+        let turn = self.next_turn();
+        // A panic between two turns, or while the thread waits, is nobody's.
+        self.clients.delivery.serving.end();
+        turn
     }
 
     fn drop_served(&mut self) -> bool {

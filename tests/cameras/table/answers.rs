@@ -233,7 +233,7 @@ pub(crate) const ROWS: &[Row] = &[
             ])],
         )
         .by(TCP, H264),
-    row("basic_alone", "Several makers", "after go2rtc#1236")
+    row("only_basic", "Several makers", "after go2rtc#1236")
         .does(
             "The camera offers Basic alone, without quotes.",
             &[Quirk::Challenges(&["basic realm=camera"])],

@@ -308,7 +308,7 @@ pub(crate) const ROWS: &[Row] = &[
             ],
         )
         .by(EITHER, H264),
-    row("the_description_has_line_feeds_alone", "Several makers", "after go2rtc#2245")
+    row("the_description_has_only_line_feeds", "Several makers", "after go2rtc#2245")
         .does(
             "The camera ends the lines of its description with a line feed alone.",
             &[Quirk::LineFeedsDescribed],
@@ -433,7 +433,7 @@ pub(crate) const ROWS: &[Row] = &[
         )
         .by(TCP, BOTH)
         .not_by_ffmpeg(),
-    row("headers_of_aac_are_of_sizes_alone", "Video platforms", "gortsplib#118")
+    row("headers_of_aac_are_only_of_sizes", "Video platforms", "gortsplib#118")
         .does(
             "The platform sends AAC whose headers have sizes alone, and does not describe the lengths.",
             &[Quirk::Sound(Sound::AacOfSizes)],
@@ -468,7 +468,7 @@ pub(crate) const ROWS: &[Row] = &[
         )
         .by(EVERY_WAY, H264)
         .heard("opus"),
-    row("sound_alone", "Several makers", "rtsp-client-android#143")
+    row("only_sound", "Several makers", "rtsp-client-android#143")
         .does(
             "The camera has no video, and sends four access units of AAC in each packet.",
             &[Quirk::NoVideo, Quirk::Sound(Sound::AacInFours)],

@@ -43,7 +43,7 @@ pub(crate) const ROWS: &[Row] = &[
         &[Quirk::StartCodesWithin],
     )
     .by(EVERY_WAY, BOTH),
-    row("start_codes_within_a_unit_alone", "V380", "after retina#68")
+    row("start_codes_only_within_a_unit", "V380", "after retina#68")
         .does(
             "The camera does so, and its description has no parameter sets.",
             &[Quirk::StartCodesWithin, Quirk::NoSetsDescribed],

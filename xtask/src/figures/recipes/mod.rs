@@ -59,7 +59,7 @@ pub(super) static RECIPES: [Recipe; 44] = [
 ];
 
 /// Pages, or parts of them, that have another way of being measured, and why.
-pub(super) const ELSEWHERE: [(&str, &str); 10] = [
+pub(super) const ELSEWHERE: [(&str, &str); 11] = [
     ("adaptive", "`glassline bench adaptive`, in virtual time"),
     (
         "congestion-constants",
@@ -69,6 +69,7 @@ pub(super) const ELSEWHERE: [(&str, &str); 10] = [
     ("mutants", "`cargo xtask mutants`"),
     ("moq", "`cargo xtask bench-peers --moq`"),
     ("other-servers", "`cargo xtask bench-peers`"),
+    ("recording", "`cargo xtask bench-peers --record`"),
     ("cluster-pull", "by hand"),
     ("dashboard", "by hand"),
     (

@@ -10,7 +10,10 @@ use crate::sessions::record::SessionLocation;
 
 impl PollingThread for Worker {
     fn turn(&mut self) -> Turn {
-        self.next_turn()
+        let turn = self.next_turn();
+        // A panic between two turns, or while the thread waits, is nobody's.
+        self.serving.end();
+        turn
     }
 
     fn drop_served(&mut self) -> bool {
