@@ -108,8 +108,8 @@ use libtest_mimic::Arguments;
 
 fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
-    // Most of them wait for a browser or for a player, so that two cores hold four.
-    arguments.test_threads.get_or_insert(4);
+    // Most of them wait for a browser or for a player, so that two cores hold five.
+    arguments.test_threads.get_or_insert(5);
     let tests = [
         commands::TESTS,
         dashboard::TESTS,

@@ -64,6 +64,12 @@ fn transcoding(server: &Server) -> Result<Value, String> {
     Ok(all["transcodings"][0].clone())
 }
 
+/// Returns whether the transcoding has a trouble that a busy machine does not explain.
+pub(crate) fn has_own_trouble(view: &Value) -> bool {
+    let trouble = view["trouble"].as_str();
+    trouble.is_some_and(|it| !it.starts_with("this machine is too slow"))
+}
+
 /// Measures in the page how much of the received audio is the tone: the level of the strongest
 /// frequency and where it lies. An audio context must run for it, so the page is clicked first.
 const LISTEN: &str = "
@@ -204,9 +210,10 @@ fn chromium_plays_video_with_b_frames_that_is_encoded_again() -> Result<(), Fail
     browser.screenshot("transcoded")?;
     let view = transcoding(&server)?;
     println!("{view}");
-    // A busy machine leaves frames out, up to the next keyframe.
+    // A busy machine leaves frames out, up to the next keyframe, and says so.
     let is_made = view["to"] == "H264" && view["frames_out"].as_u64() > Some(50);
-    if !is_made || view["steps"] != 0 || !view["trouble"].is_null() {
+    let is_whole = view["steps"] == 0 || !view["trouble"].is_null();
+    if !is_made || !is_whole || has_own_trouble(&view) {
         return Err(failed(format!("the transcoding is {view}")));
     }
     Ok(())

@@ -1,18 +1,20 @@
 //! Runs the tests of all crates.
 //!
 //! ```text
-//!  programs ─┬─ of crates with clocks and sockets ─► two at a time, the longest first ─┐
-//!            └─ of the others, documentation ──────► beside them, at idle priority ────┤
-//!                                                                                      ▼
-//!                    tests that need the machine for themselves ─► second tries, each alone
+//!  crates with clocks and sockets ─► two programs at a time, the longest first
+//!                                   │
+//!                                   ▼
+//!  tests that need the machine for themselves ─► one at a time ──────┐
+//!  the other crates, documentation ─► beside them, at idle priority ─┴─► second tries, each alone
 //! ```
 //!
-//! Tests with clocks and sockets leave the cores idle for much of their time, because they wait for
-//! peers and timers. The others only compute, and no clock tells them how long that takes.
+//! Tests with clocks and sockets keep the cores busy together, and those that need the machine for
+//! themselves leave them idle for most of their time. The tests of the other crates only compute, no
+//! clock tells them how long that takes, and at idle priority they give way at once.
 
 use std::collections::VecDeque;
 use std::io::{IsTerminal, Write};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::build::TestBuild;
 use super::change::Change;
@@ -86,13 +88,31 @@ pub(super) fn run(
     let programs = programs.iter().filter(|it| !it.is_bench);
     let (computing, waiting): (Vec<_>, Vec<_>) =
         programs.partition(|it| COMPUTING.contains(&it.package.as_str()));
-    let mut results = together(build, computing, &waiting, conditions);
-    for program in waiting {
-        for name in program::list(program, &[ALONE]).unwrap_or_default() {
-            let command = program::command(program, &[&name, "--exact"], conditions);
-            results.take(program, program::run(command, |_| ()));
+    let results = Mutex::new(Results::default());
+    let take = |program, ran| lock(&results).take(program, ran);
+    let progress = Progress::default();
+    together(&waiting, |program| {
+        let command = program::command(program, &["--skip", ALONE], conditions);
+        take(program, program::run(command, |line| progress.note(line)));
+    });
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for program in computing {
+                let command = at_idle_priority(&program::command(program, &[], conditions));
+                take(program, program::run(command, |line| progress.note(line)));
+            }
+            let doc = build.cargo(&["test", "--workspace", "--no-fail-fast", "--doc"]);
+            let ran = program::run(at_idle_priority(&doc), |line| progress.note(line));
+            lock(&results).take_documentation(&ran);
+        });
+        for program in &waiting {
+            for name in program::list(program, &[ALONE]).unwrap_or_default() {
+                let command = program::command(program, &[&name, "--exact"], conditions);
+                take(program, program::run(command, |_| ()));
+            }
         }
-    }
+    });
+    let mut results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
     results.try_again(conditions, change);
     *tests = results.tests;
     match results.problems.is_empty() {
@@ -101,53 +121,31 @@ pub(super) fn run(
     }
 }
 
-/// Runs all tests that share the machine.
-fn together<'a>(
-    build: &TestBuild,
-    computing: Vec<&'a Executable>,
-    waiting: &[&'a Executable],
-    conditions: Conditions,
-) -> Results<'a> {
-    let mut waiting = waiting.to_vec();
+/// Calls `run` for each program, a few at a time.
+fn together<'a>(programs: &[&'a Executable], run: impl Fn(&'a Executable) + Sync) {
+    let mut programs = programs.to_vec();
     // The product's own tests take longest, and the server's come next.
     let order = |it: &Executable| match (it.package.as_str(), it.is_unit) {
         ("glassline", false) => 0,
         ("glassline-server", _) => 1,
         _ => 2,
     };
-    waiting.sort_by_key(|it| (order(it), program::name(it)));
-    let waiting = Mutex::new(VecDeque::from(waiting));
-    let results = Mutex::new(Results::default());
-    let next = || {
-        waiting
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .pop_front()
-    };
-    let take = |program, ran| {
-        let mut results = results.lock().unwrap_or_else(PoisonError::into_inner);
-        results.take(program, ran);
-    };
-    let progress = Progress::default();
+    programs.sort_by_key(|it| (order(it), program::name(it)));
+    let programs = Mutex::new(VecDeque::from(programs));
     std::thread::scope(|scope| {
         for _ in 0..AT_A_TIME {
             scope.spawn(|| {
+                let next = || lock(&programs).pop_front();
                 while let Some(program) = next() {
-                    let command = program::command(program, &["--skip", ALONE], conditions);
-                    take(program, program::run(command, |line| progress.note(line)));
+                    run(program);
                 }
             });
         }
-        for program in computing {
-            let command = at_idle_priority(&program::command(program, &[], conditions));
-            take(program, program::run(command, |line| progress.note(line)));
-        }
-        let doc = build.cargo(&["test", "--workspace", "--no-fail-fast", "--doc"]);
-        let ran = program::run(at_idle_priority(&doc), |line| progress.note(line));
-        let mut results = results.lock().unwrap_or_else(PoisonError::into_inner);
-        results.take_documentation(&ran);
     });
-    results.into_inner().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
+    of.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl<'a> Results<'a> {
@@ -264,7 +262,7 @@ impl Progress {
         if !line.starts_with("test ") || !std::io::stdout().is_terminal() {
             return;
         }
-        let mut done = self.done.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut done = lock(&self.done);
         let [ended, failed] = &mut *done;
         *ended += u32::from(line.contains(" ... "));
         *failed += u32::from(line.ends_with("FAILED"));
