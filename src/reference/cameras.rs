@@ -54,7 +54,9 @@ fn the_page_of_cameras_agrees() {
     );
     for (place, rows) in rows {
         let _ = writeln!(text, "| **{}** | | | | | | | |", MAKERS[place]);
+        let mut above = String::new();
         for row in rows {
+            let report = reported(row);
             let _ = writeln!(
                 text,
                 "| {} | {} | {} | {} | {} | {} | {} | {} |",
@@ -65,8 +67,9 @@ fn the_page_of_cameras_agrees() {
                 h265(row),
                 gets(row),
                 if row.ffmpeg { "" } else { "no" },
-                reported(row),
+                if report == above { "" } else { &report },
             );
+            above = report;
         }
     }
     text.push('\n');

@@ -80,7 +80,7 @@ usage: cargo xtask RECIPE
   fuzz [TARGET…] [--seconds 60]    run fuzz targets on stable Rust
   fuzz --long [TARGET…] [--minutes 10]
                                    two targets at a time, with a smaller corpus and a table in
-                                   docs/benchmarks/fuzzing.md afterwards
+                                   docs/benchmarks/fuzzing.csv afterwards
   mutants [PART…] [--seed 1] [--sample 60]
                                    put faults into crates and count what their tests notice;
                                    exit code 3 where that is too little

@@ -1,4 +1,4 @@
-//! Tables of results that a run adds rows to: CSV, which the next run reads, and a page's Markdown.
+//! Tables of results that a run adds rows to, as CSV, which the next run reads.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -11,11 +11,9 @@ use crate::process;
 /// Where a table stands, and its columns, the first of which names a row.
 #[derive(Debug)]
 pub(crate) struct Page {
-    /// Name of the files in `docs/benchmarks`, without extension.
+    /// Name of the page and of the file in `docs/benchmarks`, without extension.
     pub(crate) name: &'static str,
     pub(crate) columns: &'static [&'static str],
-    /// Columns that the CSV file alone has.
-    pub(crate) off_page: &'static [&'static str],
 }
 
 /// Rows by their first cell.
@@ -25,22 +23,10 @@ pub(crate) struct Table {
     rows: BTreeMap<String, Vec<String>>,
 }
 
-/// Lines of the page between which the table stands.
-const MARKS: [&str; 2] = ["<!-- table: begin -->", "<!-- table: end -->"];
-
 impl Page {
-    fn path(&self, extension: &str) -> PathBuf {
-        let file = format!("docs/benchmarks/{}.{extension}", self.name);
+    fn path(&self) -> PathBuf {
+        let file = format!("docs/benchmarks/{}.csv", self.name);
         process::root().join(file)
-    }
-
-    /// The cells of a row that stand on the page.
-    fn shown<'a>(&self, cells: impl Iterator<Item = &'a str>) -> impl Iterator<Item = &'a str> {
-        let columns = self.columns.iter();
-        let shown = columns.map(|column| !self.off_page.contains(column));
-        cells
-            .zip(shown)
-            .filter_map(|(cell, is_shown)| is_shown.then_some(cell))
     }
 }
 
@@ -49,7 +35,7 @@ impl Table {
     ///
     /// # Errors A line of the file is not one that [`Self::write`] writes.
     pub(crate) fn read(page: &'static Page) -> Result<Table, String> {
-        let text = fs::read_to_string(page.path("csv")).unwrap_or_default();
+        let text = fs::read_to_string(page.path()).unwrap_or_default();
         Table::parse(page, &text)
     }
 
@@ -82,18 +68,12 @@ impl Table {
         self.rows.retain(|name, _| names.contains(name));
     }
 
-    /// Writes CSV and page.
+    /// Writes the file.
     ///
-    /// # Errors A file cannot be written, or the page has no place for the table.
+    /// # Errors The file cannot be written.
     pub(crate) fn write(&self) -> Result<(), String> {
-        let path = self.page.path("md");
-        let page =
-            fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
-        let page = self.placed_in(&page)?;
-        for (path, text) in [(path, page), (self.page.path("csv"), self.csv())] {
-            fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))?;
-        }
-        Ok(())
+        let path = self.page.path();
+        fs::write(&path, self.csv()).map_err(|error| format!("{}: {error}", path.display()))
     }
 
     fn csv(&self) -> String {
@@ -102,27 +82,6 @@ impl Table {
             let _ = writeln!(out, "{}", row.join(","));
         }
         out
-    }
-
-    fn markdown(&self) -> String {
-        let page = self.page;
-        let head: Vec<&str> = page.shown(page.columns.iter().copied()).collect();
-        let line = "---|".repeat(head.len());
-        let mut out = format!("| {} |\n|{line}\n", head.join(" | "));
-        for row in self.rows.values() {
-            let cells: Vec<&str> = page.shown(row.iter().map(String::as_str)).collect();
-            let _ = writeln!(out, "| {} |", cells.join(" | "));
-        }
-        out
-    }
-
-    fn placed_in(&self, page: &str) -> Result<String, String> {
-        let missing = || format!("{}.md has no line `{}`", self.page.name, MARKS[0]);
-        let (before, rest) = page.split_once(MARKS[0]).ok_or_else(missing)?;
-        let (_, after) = rest.split_once(MARKS[1]).ok_or_else(missing)?;
-        let table = self.markdown();
-        let [begin, end] = MARKS;
-        Ok(format!("{before}{begin}\n\n{table}\n{end}{after}"))
     }
 
     /// The table in columns, for a terminal.
@@ -167,7 +126,6 @@ mod tests {
     static PAGE: Page = Page {
         name: "toys",
         columns: &["toy", "count", "color", "day"],
-        off_page: &["color"],
     };
 
     fn row(name: &str, count: u32) -> Vec<String> {
@@ -194,31 +152,17 @@ mod tests {
     }
 
     #[test]
-    fn the_page_around_the_table_stays() {
-        let table = table(&[row("sdp", 600)]);
-        let page = format!("before\n{}\nold\n{}\nafter\n", MARKS[0], MARKS[1]);
-        let once = table.placed_in(&page).expect("marks");
-        assert!(
-            once.starts_with("before\n") && once.ends_with("\nafter\n"),
-            "{once}"
-        );
-        assert!(once.contains("| sdp | 600 | 2026-11-22 |"), "{once}");
-        assert!(!once.contains("old"), "{once}");
-        assert_eq!(table.placed_in(&once), Ok(once.clone()), "written twice");
-        assert!(table.placed_in("no marks").is_err());
-        let text = table.text();
+    fn a_terminal_gets_aligned_columns() {
+        let text = table(&[row("sdp", 600)]).text();
         assert_eq!(text.lines().count(), 2);
         assert!(text.lines().all(|line| line == line.trim_end()), "{text}");
     }
 
     #[test]
-    fn the_pages_of_the_checkout_have_a_place_for_their_tables() {
-        let hls = &crate::bench_peers::hls::PAGE;
-        for page in [&crate::fuzz::PAGE, &crate::mutants::PAGE, hls] {
-            let text = fs::read_to_string(page.path("md"));
-            let text = text.expect("the page is part of the checkout");
+    fn the_tables_of_the_checkout_can_be_read() {
+        for page in [&crate::fuzz::PAGE, &crate::mutants::PAGE] {
             let table = Table::read(page).expect("what a run wrote");
-            assert!(table.placed_in(&text).is_ok(), "{}", page.name);
+            assert!(!table.rows.is_empty(), "{}", page.name);
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The comparison as a table, and its place in `docs/benchmarks/other-servers.md`.
 
-use super::results::{COMPARABLE, Run, Step};
+use super::results::{COMPARABLE, Run};
 
 /// Marks the begin of the generated part of the page; the rest is written by hand.
 const BEGIN: &str = "<!-- written by `cargo xtask bench-peers`: begin -->";
@@ -9,20 +9,21 @@ const END: &str = "<!-- written by `cargo xtask bench-peers`: end -->";
 /// Name of the server whose floor is shown.
 const OURS: &str = "glassline";
 
-const HEADS: [&str; 12] = [
+const HEADS: [&str; 10] = [
     "server",
     "delivered",
     "CPU ms per viewer-second",
     "ratio to Glassline",
-    "µs per packet",
     "most viewers ≥ 0.99",
-    "≥ 0.999",
     "RSS per viewer",
     "join p50 / p95",
     "gap p99",
     "DESCRIBE p50 / p99",
     "first limit",
 ];
+
+/// Columns of layouts behind the first one on the page: those in which layouts differ.
+const BRIEF: [usize; 5] = [0, 1, 2, 3, 5];
 
 /// Runs of one layout, in order.
 pub(super) struct Comparison {
@@ -68,9 +69,8 @@ impl Comparison {
             let mut row = vec!["–".to_owned(); HEADS.len()];
             row[0] = "this machine's floor".to_owned();
             row[1] = figure(floor.delivered, 4);
-            row[2] = figure(floor.cost.ms_per_viewer_second, 2);
-            row[3] = self.ratio(floor.cost.ms_per_viewer_second, ours);
-            row[4] = figure(floor.cost.us_per_packet, 2);
+            row[2] = figure(floor.cpu_ms, 2);
+            row[3] = self.ratio(floor.cpu_ms, ours);
             rows.push(row);
         }
         rows
@@ -79,11 +79,6 @@ impl Comparison {
     fn row(&self, name: &str, run: &Run, ours: Option<&Run>) -> Vec<String> {
         let step = run.at(self.at);
         let compared = step.filter(|step| step.delivered >= COMPARABLE);
-        let cost = |pick: fn(&Step) -> Option<f64>, digits| figure(step.and_then(pick), digits);
-        let count = |delivered| {
-            run.most(delivered)
-                .map_or_else(|| "none".to_owned(), |viewers| viewers.to_string())
-        };
         let limit = match run.first_limit() {
             _ if run.has_crashed => "the server crashed".to_owned(),
             Some((side, viewers)) => format!("{side} at {viewers}"),
@@ -92,14 +87,10 @@ impl Comparison {
         vec![
             name.to_owned(),
             figure(step.map(|step| step.delivered), 4),
-            cost(|step| step.cost.ms_per_viewer_second, 2),
-            self.ratio(
-                compared.and_then(|step| step.cost.ms_per_viewer_second),
-                ours,
-            ),
-            cost(|step| step.cost.us_per_packet, 2),
-            count(0.99),
-            count(0.999),
+            figure(step.and_then(|step| step.cpu_ms), 2),
+            self.ratio(compared.and_then(|step| step.cpu_ms), ours),
+            run.most()
+                .map_or_else(|| "none".to_owned(), |viewers| viewers.to_string()),
             bytes(step.and_then(|step| step.rss_bytes_per_viewer)),
             match step.map(|step| step.join_ms) {
                 Some((Some(p50), Some(p95))) => format!("{p50:.0} / {p95:.0} ms"),
@@ -122,7 +113,7 @@ impl Comparison {
         let ours = ours
             .and_then(|run| run.at(self.at))
             .filter(|step| step.delivered >= COMPARABLE)
-            .and_then(|step| step.cost.ms_per_viewer_second)
+            .and_then(|step| step.cpu_ms)
             .filter(|cost| *cost > 0.0);
         figure(cost.zip(ours).map(|(cost, ours)| cost / ours), 2)
     }
@@ -175,6 +166,12 @@ pub(super) fn aligned(rows: &[Vec<String>]) -> String {
     text
 }
 
+/// Returns of each row the cells in which layouts differ.
+pub(super) fn brief(rows: &[Vec<String>]) -> Vec<Vec<String>> {
+    let cells = |row: &Vec<String>| BRIEF.map(|column| row[column].clone()).to_vec();
+    rows.iter().map(cells).collect()
+}
+
 /// The rows as a Markdown table.
 pub(super) fn markdown(rows: &[Vec<String>]) -> String {
     let mut text = String::new();
@@ -218,17 +215,14 @@ pub(super) fn replaced_between(
 
 #[cfg(test)]
 mod tests {
-    use super::super::results::{Cost, Floor};
+    use super::super::results::{Floor, Step};
     use super::*;
 
     fn run(viewers: u64, delivered: f64, ms: f64) -> Run {
         let step = Step {
             viewers,
             delivered,
-            cost: Cost {
-                ms_per_viewer_second: Some(ms),
-                us_per_packet: Some(ms * 2.5),
-            },
+            cpu_ms: Some(ms),
             rss_bytes_per_viewer: Some(85_000.0),
             join_ms: (Some(9.6), Some(21.2)),
             gap_ms_p99: Some(39.0),
@@ -278,9 +272,7 @@ mod tests {
         assert_eq!(
             rows[1][4..],
             [
-                "10.00",
                 "100",
-                "none",
                 "85 kB",
                 "10 / 21 ms",
                 "39 ms",
@@ -314,23 +306,20 @@ mod tests {
     fn another_height_of_the_ramp_is_no_substitute() {
         let rows = comparison(vec![("small", Ok(run(25, 1.0, 4.0)))]).rows();
         assert_eq!(rows[1][1..4], ["–", "–", "–"]);
-        assert_eq!(rows[1][5], "25");
+        assert_eq!(rows[1][4], "25");
     }
 
     #[test]
     fn the_floor_stands_beside_us() {
         let mut ours = run(100, 1.0, 0.8);
-        let cost = Cost {
-            ms_per_viewer_second: Some(0.6),
-            us_per_packet: Some(1.5),
-        };
         ours.floor = vec![Floor {
             viewers: 100,
             delivered: Some(0.9999),
-            cost,
+            cpu_ms: Some(0.6),
         }];
         let rows = comparison(vec![(OURS, Ok(ours))]).rows();
-        assert_eq!(rows[2][1..5], ["0.9999", "0.60", "0.75", "1.50"]);
+        assert_eq!(rows[2][1..4], ["0.9999", "0.60", "0.75"]);
+        assert_eq!(brief(&rows)[2][4], "–", "memory");
     }
 
     #[test]

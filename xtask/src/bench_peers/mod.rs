@@ -117,6 +117,10 @@ fn compare_viewers(options: &Options, lab: &Lab, circumstances: &str) -> Result<
         let rows = comparison.rows();
         println!("\n{} viewers:", comparison.at);
         println!("{}", document::aligned(&rows));
+        let rows = match section.is_empty() {
+            true => rows,
+            false => document::brief(&rows),
+        };
         section += &layout_section(&comparison, &placement, &rows);
         measured.extend(comparison.measured().map(str::to_owned));
         if options.writes {
@@ -336,7 +340,7 @@ fn machine(kernel: &str) -> String {
 fn layout_section(comparison: &Comparison, place: &Placement, rows: &[Vec<String>]) -> String {
     let (name, words) = (place.layout.name(), place.words());
     let mut text = format!("\n### Layout `{name}`: {words}\n\n");
-    text += &format!("Costs, joins and gaps with {} viewers:\n\n", comparison.at);
+    text += &format!("With {} viewers:\n\n", comparison.at);
     text += &document::markdown(rows);
     let ours = Server::Glassline.name();
     if comparison.measured().any(|name| name == ours) {

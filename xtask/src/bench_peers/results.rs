@@ -31,7 +31,8 @@ pub(super) struct Step {
     pub(super) viewers: u64,
     /// Advance of RTP time less losses, over wall time; viewers that never connected count as 0.
     pub(super) delivered: f64,
-    pub(super) cost: Cost,
+    /// Processor time of the server in ms per viewer and second.
+    pub(super) cpu_ms: Option<f64>,
     pub(super) rss_bytes_per_viewer: Option<f64>,
     pub(super) join_ms: (Option<f64>, Option<f64>),
     pub(super) gap_ms_p99: Option<f64>,
@@ -46,14 +47,8 @@ pub(super) struct Step {
 pub(super) struct Floor {
     pub(super) viewers: u64,
     pub(super) delivered: Option<f64>,
-    pub(super) cost: Cost,
-}
-
-/// Processor time that a server took.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Cost {
-    pub(super) ms_per_viewer_second: Option<f64>,
-    pub(super) us_per_packet: Option<f64>,
+    /// Processor time in ms per viewer and second.
+    pub(super) cpu_ms: Option<f64>,
 }
 
 impl Run {
@@ -71,10 +66,7 @@ impl Run {
             Some(Floor {
                 viewers: step["viewers"].as_u64()?,
                 delivered: step["delivered_ratio"].as_f64(),
-                cost: Cost {
-                    ms_per_viewer_second: step["cpu_ms_per_viewer_second"].as_f64(),
-                    us_per_packet: step["cpu_us_per_packet"].as_f64(),
-                },
+                cpu_ms: step["cpu_ms_per_viewer_second"].as_f64(),
             })
         });
         Ok(Run {
@@ -89,11 +81,11 @@ impl Run {
         self.steps.iter().find(|step| step.viewers == viewers)
     }
 
-    /// Largest number of viewers that received at least `delivered` (0–1) of the stream.
-    pub(super) fn most(&self, delivered: f64) -> Option<u64> {
+    /// Largest number of viewers that received at least [`COMPARABLE`] of the stream.
+    pub(super) fn most(&self) -> Option<u64> {
         self.steps
             .iter()
-            .filter(|step| step.viewers > 0 && step.delivered >= delivered)
+            .filter(|step| step.viewers > 0 && step.delivered >= COMPARABLE)
             .map(|step| step.viewers)
             .max()
     }
@@ -133,10 +125,7 @@ impl Step {
         Ok(Step {
             viewers,
             delivered: ratio * share,
-            cost: Cost {
-                ms_per_viewer_second: step["server_cpu_ms_per_viewer_second"].as_f64(),
-                us_per_packet: step["server_cpu_us_per_packet"].as_f64(),
-            },
+            cpu_ms: step["server_cpu_ms_per_viewer_second"].as_f64(),
             rss_bytes_per_viewer: step["server_rss_bytes_per_viewer"].as_f64(),
             join_ms: (
                 step["join_ms"]["p50"].as_f64(),
@@ -163,7 +152,7 @@ mod tests {
         json!({
             "viewers": viewers, "connected": connected, "delivered_ratio": delivered,
             "join_ms": {"p50": 10.5, "p95": 20.0}, "gap_ms": {"p99": 40.0, "max": 90.0},
-            "server_cpu_percent": 44.0, "server_cpu_us_per_packet": 10.7,
+            "server_cpu_percent": 44.0,
             "server_cpu_ms_per_viewer_second": 4.4, "server_rss_bytes": 3_000_000,
             "server_rss_bytes_per_viewer": 2_600_000, "bottleneck": bottleneck,
             "describe_ms": {"answered": 50, "failed": 0, "p50": 1.5, "p99": 9.0, "max": 9.5},
@@ -179,8 +168,7 @@ mod tests {
     fn a_step_is_read() {
         let run = run(&[step(100, 100, 0.998, "none")]);
         let step = run.at(100).expect("the step");
-        assert_eq!(step.cost.ms_per_viewer_second, Some(4.4));
-        assert_eq!(step.cost.us_per_packet, Some(10.7));
+        assert_eq!(step.cpu_ms, Some(4.4));
         assert_eq!(step.rss_bytes_per_viewer, Some(2.6e6));
         assert_eq!(step.join_ms, (Some(10.5), Some(20.0)));
         assert_eq!(step.gap_ms_p99, Some(40.0));
@@ -193,7 +181,7 @@ mod tests {
         let bare = json!({"viewers": 5, "delivered_ratio": 1.0, "server_cpu_percent": null});
         let run = run(&[bare]);
         let step = run.at(5).expect("the step");
-        assert_eq!(step.cost, Cost::default());
+        assert_eq!(step.cpu_ms, None);
         assert_eq!(step.bottleneck, "none");
         assert!(run.first_limit().is_none());
     }
@@ -207,8 +195,7 @@ mod tests {
             step(75, 30, 1.0, "server"),
             step(100, 100, 0.4, "machine"),
         ]);
-        assert_eq!(run.most(0.99), Some(50));
-        assert_eq!(run.most(0.999), Some(25));
+        assert_eq!(run.most(), Some(50));
         assert_eq!(run.first_limit(), Some(("server", 75)));
     }
 
@@ -219,18 +206,18 @@ mod tests {
             step["rtp_clock_ratio"] = 30.3.into();
         }
         let run = run(&steps);
-        assert_eq!(run.most(0.99), Some(25));
+        assert_eq!(run.most(), Some(25));
         assert_eq!(run.first_limit(), Some(("fell behind", 50)));
     }
 
     #[test]
     fn the_floor_is_read_where_there_is_one() {
         let report = json!({"steps": [], "floor": {"steps": [
-            {"viewers": 100, "cpu_ms_per_viewer_second": 0.6, "cpu_us_per_packet": 1.5},
+            {"viewers": 100, "cpu_ms_per_viewer_second": 0.6},
         ]}});
         let run = Run::from_json(&report).expect("a report");
         let floor = run.floor_at(100).expect("a floor");
-        assert_eq!(floor.cost.ms_per_viewer_second, Some(0.6));
+        assert_eq!(floor.cpu_ms, Some(0.6));
         assert_eq!(run.floor_at(99), None);
     }
 

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::comparison::{Change, Column, Latest};
 use super::recipe::Recipe;
-use super::recipes::{ELSEWHERE, RECIPES};
+use super::recipes::RECIPES;
 use super::record::{Outcome, Run};
 
 /// Name of the chart in the folder of the page.
@@ -48,10 +48,6 @@ pub(super) fn page(runs: &[Run]) -> String {
         }
         page += &unmeasured(&columns);
     }
-    page += "\n## Measured in another way\n\n";
-    for (name, how) in ELSEWHERE {
-        let _ = writeln!(page, "- [{name}]({name}.md): {how}.");
-    }
     page
 }
 
@@ -74,23 +70,21 @@ fn by_page() -> Vec<(&'static str, Vec<&'static Recipe>)> {
 
 /// The kinds of processor, and when they were measured.
 fn machines(columns: &[Column<'_>]) -> String {
-    let mut text = "\n## Processors\n\n| | processor | last run | commit | kernel | runs |\n\
-        |---|---|---|---|---|---|\n"
+    let mut text = "\n## Processors\n\n| | processor | last run | commit |\n\
+        |---|---|---|---|\n"
         .to_owned();
     for (index, column) in columns.iter().enumerate() {
         let Some(run) = column.runs.last() else {
             continue;
         };
-        let kernel = run.machine.as_ref().map_or("–", |it| it.kernel.as_str());
         let modified = if run.is_modified { ", modified" } else { "" };
         let _ = writeln!(
             text,
-            "| {} | {} | {} UTC | {}{modified} | {kernel} | {} |",
+            "| {} | {} | {} UTC | {}{modified} |",
             letter(index),
             run.kind.words(),
             run.started,
             run.commit,
-            column.runs.len(),
         );
     }
     for (index, column) in columns.iter().enumerate() {
@@ -101,10 +95,6 @@ fn machines(columns: &[Column<'_>]) -> String {
                 "\n{letter} is no other processor: wide AES was kept from our cipher library \
                  (`OPENSSL_ia32cap`), for recipes that ciphers decide."
             );
-        }
-        let origins = column.runs.iter().filter_map(|it| it.origin.as_ref());
-        for origin in origins {
-            let _ = writeln!(text, "\n{letter}: {origin}");
         }
     }
     text
@@ -171,7 +161,8 @@ impl<'a> Table<'a> {
     }
 
     /// The table below its caption, which has the unit and the reference of all rows where they
-    /// agree. Processors without values have no column.
+    /// agree. Processors without values have no column, and those with equal values, as in virtual
+    /// time, have one.
     fn markdown(&self) -> String {
         let unit = the_only(self.rows.iter().map(|it| it.unit));
         let beside = the_only(self.rows.iter().filter_map(|it| it.beside));
@@ -186,13 +177,12 @@ impl<'a> Table<'a> {
         };
         let (recipe, about) = (self.recipe, self.about);
         let mut text = format!("\n`{recipe}`: {about}{of_all}.\n\n| |");
-        let has_values = |column: &usize| self.rows.iter().any(|it| it.cells[*column].is_some());
-        let columns: Vec<usize> = (0..self.rows[0].cells.len()).filter(has_values).collect();
-        for column in &columns {
-            let _ = write!(text, " {} |", letter(*column));
+        let columns = self.columns();
+        for (letters, _) in &columns {
+            let _ = write!(text, " {letters} |");
         }
         let _ = writeln!(text, "\n|---|{}", "---|".repeat(columns.len()));
-        for row in &self.rows {
+        for (index, row) in self.rows.iter().enumerate() {
             let _ = write!(text, "| {}", row.name);
             if unit.is_none() {
                 let _ = write!(text, ", {}", row.unit);
@@ -201,14 +191,32 @@ impl<'a> Table<'a> {
                 let _ = write!(text, ", beside {reference}");
             }
             text += " |";
-            for column in &columns {
-                let cell = row.cells[*column].as_ref();
-                let cell = cell.map_or_else(|| "–".to_owned(), |it| shown(it, recipe));
-                let _ = write!(text, " {cell} |");
+            for (_, cells) in &columns {
+                let _ = write!(text, " {} |", cells[index]);
             }
             text.push('\n');
         }
         text
+    }
+
+    /// Letters and cells of each column.
+    fn columns(&self) -> Vec<(String, Vec<String>)> {
+        let mut columns: Vec<(String, Vec<String>)> = Vec::new();
+        for column in 0..self.rows[0].cells.len() {
+            let cells = self.rows.iter().map(|row| row.cells[column].as_ref());
+            if cells.clone().all(|it| it.is_none()) {
+                continue;
+            }
+            let shown = |it| shown(it, self.recipe);
+            let cells = cells.map(|it| it.map_or_else(|| "–".to_owned(), shown));
+            let cells: Vec<String> = cells.collect();
+            let letter = letter(column);
+            match columns.iter_mut().find(|it| it.1 == cells) {
+                Some((letters, _)) => *letters += &format!(", {letter}"),
+                None => columns.push((letter.to_string(), cells)),
+            }
+        }
+        columns
     }
 }
 
@@ -347,6 +355,8 @@ mod tests {
         let runs = [
             run("Wide", 1, vec![seal(400.0, 380.0)]),
             run("Wide", 2, vec![seal(500.0, 400.0)]),
+            run("Wider", 2, vec![seal(300.0, 200.0)]),
+            run("Widest", 2, vec![seal(300.0, 200.0)]),
             disturbed,
         ];
         let page = page(&runs);
@@ -355,11 +365,11 @@ mod tests {
             "{page}"
         );
         assert!(
-            page.contains("(ns; ratio to floor).\n\n| | A | B |\n"),
+            page.contains("(ns; ratio to floor).\n\n| | A | B | C, D |\n"),
             "{page}"
         );
         assert!(
-            page.contains("| seal | 900 (1.12) \\* | 500 (1.25) ▼ |"),
+            page.contains("| seal | 900 (1.12) \\* | 500 (1.25) ▼ | 300 (1.50) |"),
             "{page}"
         );
         let columns = Column::all(&runs);

@@ -15,8 +15,7 @@ pub(super) const FORMAT: u32 = 1;
 pub(super) struct Run {
     pub(super) format: u32,
     pub(super) kind: Kind,
-    /// `None` where the results were copied from a page.
-    pub(super) machine: Option<Machine>,
+    pub(super) machine: Machine,
     /// Begin in UTC, as in `2026-11-27 16:20`.
     pub(super) started: String,
     /// Begin in seconds since 1970.
@@ -25,9 +24,6 @@ pub(super) struct Run {
     pub(super) commit: String,
     /// Whether such files differed from the commit.
     pub(super) is_modified: bool,
-    /// Where the values come from if not from this command.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) origin: Option<String>,
     /// Versions of programs by name.
     pub(super) versions: BTreeMap<String, String>,
     /// Results by recipe.
@@ -221,12 +217,15 @@ pub(super) mod made_up {
         Run {
             format: FORMAT,
             kind: kind(model),
-            machine: None,
+            machine: Machine {
+                kernel: "Linux".to_owned(),
+                memory_bytes: 0,
+                flags: Vec::new(),
+            },
             started: format!("2026-11-27 {hours:02}:00"),
             started_s: 1_795_000_000 + hours * 3600,
             commit: "0123abcd".to_owned(),
             is_modified: false,
-            origin: None,
             versions: BTreeMap::new(),
             recipes: [("seal".to_owned(), outcome(values))].into(),
         }

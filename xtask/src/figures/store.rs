@@ -78,9 +78,7 @@ pub(super) fn unfinished<'a>(
     commit: &str,
     now_s: u64,
 ) -> Option<&'a Run> {
-    let of_kind = runs
-        .iter()
-        .filter(|it| it.kind == *kind && it.origin.is_none());
+    let of_kind = runs.iter().filter(|it| it.kind == *kind);
     let last = of_kind.max_by_key(|it| it.started_s)?;
     let is_recent = now_s.saturating_sub(last.started_s) <= CONTINUED_WITHIN_S;
     (last.commit == commit && is_recent).then_some(last)
@@ -181,10 +179,5 @@ mod tests {
         assert_eq!(found("B", "0123abcd", now), None, "another processor");
         assert_eq!(found("A", "ffffffff", now), None, "another commit");
         assert_eq!(found("A", "0123abcd", now + 25 * 3600), None, "a day later");
-        let copied = [Run {
-            origin: Some("a page".to_owned()),
-            ..run("A", 1, Vec::new())
-        }];
-        assert_eq!(unfinished(&copied, &kind("A"), "0123abcd", now), None);
     }
 }

@@ -43,7 +43,6 @@ pub(crate) static PAGE: Page = Page {
         "date",
         "commit",
     ],
-    off_page: &["executions", "per CPU second", "inputs kept", "commit"],
 };
 
 /// Time that a long run gives each target.

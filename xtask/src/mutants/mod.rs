@@ -49,7 +49,6 @@ pub(crate) static PAGE: Page = Page {
         "part", "mutants", "sample", "seed", "caught", "missed", "unviable", "ratio", "least",
         "date", "commit",
     ],
-    off_page: &["mutants", "seed", "unviable", "commit"],
 };
 
 /// Tests a sample of the mutants of each part that `arguments` name, or of all parts.

@@ -26,7 +26,7 @@ use crate::result_table::{Page, Table, commit, today};
 use origin::{Load, Server};
 use replica::Replica;
 
-/// The page of the comparison, and the columns of its table.
+/// Table of the last whole run.
 pub(crate) static PAGE: Page = Page {
     name: "hls",
     columns: &[
@@ -40,7 +40,6 @@ pub(crate) static PAGE: Page = Page {
         "day and commit",
         "load before",
     ],
-    off_page: &[],
 };
 
 /// Viewers at the same time.

@@ -239,12 +239,11 @@ impl Now {
         Run {
             format: FORMAT,
             kind,
-            machine: Some(Machine::here()),
+            machine: Machine::here(),
             started: self.time.clone(),
             started_s: self.seconds,
             commit: self.commit.clone(),
             is_modified: self.is_modified,
-            origin: None,
             versions: versions(),
             recipes: BTreeMap::new(),
         }

@@ -403,5 +403,6 @@ pub(super) const CLUSTER_LOSS: Recipe = Recipe {
         relative: 0.2,
         absolute: 0.1,
     },
+    on_page: &["longest"],
     ..BASE
 };

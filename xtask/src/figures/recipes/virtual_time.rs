@@ -192,6 +192,7 @@ pub(super) const CONGESTION: Recipe = Recipe {
         )
         .within(TENTH.relative, 0.0),
     ],
+    on_page: &["RTT", "goodput"],
     ..BASE
 };
 
