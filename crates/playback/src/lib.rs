@@ -50,7 +50,7 @@ use glassline_recording::{Catalogue, CatalogueError, Mark, TimeRange};
 use glassline_runtime::{
     BlockingPool, ConnectionLimit, Counter, FairPlaces, SourcePrefix, Supervisor,
 };
-use glassline_service::metrics::head;
+use glassline_service::metrics::Metric;
 use glassline_service::{Departing, NamedViewer, NotEnded, Service, ViewerFigures};
 use glassline_transcode::NoStill;
 
@@ -289,7 +289,6 @@ impl Service for Playback {
     }
 
     fn metrics(&self, text: &mut String) {
-        use std::fmt::Write as _;
         let figures = [
             (
                 "playback_bytes_total",
@@ -303,8 +302,7 @@ impl Service for Playback {
             ),
         ];
         for (name, help, counter) in figures {
-            head(text, name, "counter", help);
-            let _ = writeln!(text, "glassline_{name} {}", counter.get());
+            Metric::counter(text, name, help).value(counter.get());
         }
     }
 

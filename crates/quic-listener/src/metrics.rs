@@ -1,9 +1,8 @@
 //! Counters of QUIC, and figures that its publishers report.
 
-use std::fmt::Write;
 use std::time::Instant;
 
-use glassline_service::metrics::head;
+use glassline_service::metrics::Metric;
 
 use super::{Reason, SessionView, Shared};
 
@@ -13,58 +12,26 @@ type Read = fn(&SessionView) -> Option<f64>;
 /// Writes the counters, and the figures of each stream's publisher.
 #[expect(clippy::cast_precision_loss, reason = "Prometheus has doubles")]
 pub(super) fn write(quic: &Shared, text: &mut String) {
-    let plain = [
-        (
-            "quic_sessions",
-            "gauge",
-            "Sessions and handshakes over QUIC.",
-            quic.taken() as u64,
-        ),
-        (
-            "quic_accepted_total",
-            "counter",
-            "Sessions opened over QUIC.",
-            quic.counters().accepted(),
-        ),
-        (
-            "quic_late_groups_total",
-            "counter",
-            "Groups of publishers given up for newer ones.",
-            quic.counters().late_groups().get(),
-        ),
-        (
-            "quic_left_out_total",
-            "counter",
-            "Frames that could not be sent to readers.",
-            quic.counters().left_out().get(),
-        ),
-        (
-            "quic_retried_total",
-            "counter",
-            "First packets that came too fast and were answered by a Retry packet.",
-            quic.address_validation().retried(),
-        ),
-        (
-            "quic_dropped_total",
-            "counter",
-            "First packets that came too fast and were dropped.",
-            quic.address_validation().dropped(),
-        ),
-    ];
-    for (name, kind, help, value) in plain {
-        head(text, name, kind, help);
-        let _ = writeln!(text, "glassline_{name} {value}");
-    }
-    let name = "quic_refused_total";
-    head(
-        text,
-        name,
-        "counter",
-        "Sessions refused or closed, by reason.",
-    );
+    let help = "Sessions and handshakes over QUIC.";
+    Metric::gauge(text, "quic_sessions", help).value(quic.taken());
+    let help = "Sessions opened over QUIC.";
+    Metric::counter(text, "quic_accepted_total", help).value(quic.counters().accepted());
+    let help = "Groups of publishers given up for newer ones.";
+    Metric::counter(text, "quic_late_groups_total", help)
+        .value(quic.counters().late_groups().get());
+    let help = "Frames that could not be sent to readers.";
+    Metric::counter(text, "quic_left_out_total", help).value(quic.counters().left_out().get());
+    let help = "First packets that came too fast and were answered by a Retry packet.";
+    Metric::counter(text, "quic_retried_total", help).value(quic.address_validation().retried());
+    let help = "First packets that came too fast and were dropped.";
+    Metric::counter(text, "quic_dropped_total", help).value(quic.address_validation().dropped());
+    let help = "Sessions refused or closed, by reason.";
+    let mut refused = Metric::counter(text, "quic_refused_total", help);
     for reason in Reason::ALL {
-        let (label, count) = (reason.as_str(), quic.counters().refused(reason));
-        let _ = writeln!(text, "glassline_{name}{{reason=\"{label}\"}} {count}");
+        refused.of(
+            [("reason", reason.as_str())],
+            quic.counters().refused(reason),
+        );
     }
     let figures: [(&str, &str, Read); 7] = [
         (
@@ -105,11 +72,11 @@ pub(super) fn write(quic: &Shared, text: &mut String) {
     ];
     let sessions = quic.sessions(Instant::now());
     for (name, help, read) in figures {
-        head(text, name, "gauge", help);
+        let mut metric = Metric::gauge(text, name, help);
         for session in &sessions {
             let Some(value) = read(session) else { continue };
             for stream in &session.publishes {
-                let _ = writeln!(text, "glassline_{name}{{stream=\"{stream}\"}} {value}");
+                metric.of([("stream", stream.as_str())], value);
             }
         }
     }

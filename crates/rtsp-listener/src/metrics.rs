@@ -1,8 +1,6 @@
 //! Metrics of the RTSP threads and their clients.
 
-use std::fmt::Write;
-
-use glassline_service::metrics::{Family, head};
+use glassline_service::metrics::{Family, Metric};
 
 use super::{Counters, Shared};
 
@@ -101,23 +99,24 @@ pub(super) fn write(rtsp: &Shared, text: &mut String) {
         .map(|(index, thread)| (index.to_string(), thread.counters()))
         .collect();
     counting.extend(rtsp.multicast().map(|it| ("multicast".to_owned(), it)));
-    let name = "rtsp_connections";
-    head(text, name, "gauge", "RTSP connections.");
+    let mut open = Metric::gauge(text, "rtsp_connections", "RTSP connections.");
     for (who, counters) in &counting {
-        let open = counters.open.get();
-        let _ = writeln!(text, "glassline_{name}{{thread=\"{who}\"}} {open}");
+        open.of([("thread", who)], counters.open.get());
     }
     for family in FAMILIES {
         family.write("thread", &counting, text);
     }
-    let name = "rtsp_requests_total";
-    head(text, name, "counter", "RTSP requests answered.");
+    let mut metric = Metric::counter(text, "rtsp_requests_total", "RTSP requests answered.");
     for (index, thread) in rtsp.threads().iter().enumerate() {
+        let index = index.to_string();
         for (method, status, count) in thread.counters().requests.iter() {
-            let _ = writeln!(
-                text,
-                "glassline_{name}{{method=\"{method}\",status=\"{status}\",thread=\"{index}\"}} {count}"
-            );
+            let (method, status) = (method.to_string(), status.to_string());
+            let labels = [
+                ("method", method.as_str()),
+                ("status", status.as_str()),
+                ("thread", index.as_str()),
+            ];
+            metric.of(labels, count);
         }
     }
 }

@@ -10,7 +10,6 @@
 mod tests;
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
@@ -26,7 +25,7 @@ use glassline_config::Config;
 use glassline_hub::{Stream, Subscription, ViewerToken};
 use glassline_media::{Codec, MediaUnit, TrackIndex};
 use glassline_runtime::{Counter, TaskWaker};
-use glassline_service::metrics::head;
+use glassline_service::metrics::Metric;
 use glassline_service::settings::AllowedConnections;
 use glassline_service::{
     Audience, Departing, Departure, NamedViewer, NotEnded, Service, ViewerFigures,
@@ -223,8 +222,7 @@ impl Service for RawH264 {
 
     fn metrics(&self, text: &mut String) {
         let (name, help) = ("raw_bytes_total", "Bytes of H.264 given to readers.");
-        head(text, name, "counter", help);
-        let _ = writeln!(text, "glassline_{name} {}", self.bytes.get());
+        Metric::counter(text, name, help).value(self.bytes.get());
     }
 
     fn heed(&self, config: &Config, _: &AllowedConnections) {

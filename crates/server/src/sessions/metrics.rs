@@ -1,8 +1,6 @@
 //! Counters of the shards, which own WebRTC sessions, and of the port that takes media over TCP.
 
-use std::fmt::Write;
-
-use glassline_service::metrics::{Family, head};
+use glassline_service::metrics::{Family, Metric};
 
 use super::{Counters, Shared};
 
@@ -199,28 +197,18 @@ pub(super) fn write(shared: &Shared, text: &mut String) {
     for family in FAMILIES {
         family.write("shard", &counting, text);
     }
-    write_connections(shared, text);
-}
-
-/// Writes what became of the connections.
-fn write_connections(shared: &Shared, text: &mut String) {
     let counters = &shared.tcp;
-    let outcomes = [
-        ("refused", &counters.refused),
-        ("stranger", &counters.strangers),
-        ("peer", &counters.handed_over),
-    ];
-    head(
+    Metric::counter(
         text,
         "media_tcp_connections_total",
-        "counter",
         "Connections for media over TCP: refused at a limit, closed without an authentic check, or those of a peer.",
+    )
+    .counts(
+        "outcome",
+        [
+            ("refused", &counters.refused),
+            ("stranger", &counters.strangers),
+            ("peer", &counters.handed_over),
+        ],
     );
-    for (outcome, counter) in outcomes {
-        let _ = writeln!(
-            text,
-            "glassline_media_tcp_connections_total{{outcome=\"{outcome}\"}} {}",
-            counter.get()
-        );
-    }
 }

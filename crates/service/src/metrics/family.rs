@@ -1,10 +1,8 @@
 //! Metrics whose counters exist once for each thread.
 
-use std::fmt::Write;
-
 use glassline_runtime::Counter;
 
-use super::head;
+use super::Metric;
 
 /// Returns one counter of a thread's counters.
 type Read<C> = fn(&C) -> &Counter;
@@ -42,22 +40,18 @@ impl<C> Family<C> {
 
     /// Appends the counts of each of `counting`, distinguished by the label `label`.
     pub fn write(&self, label: &str, counting: &[(String, &C)], text: &mut String) {
-        let name = self.name;
-        head(text, name, "counter", self.help);
-        let mut row = |reason: &str, read: Read<C>| {
-            for (who, counters) in counting {
-                let count = read(counters).get();
-                let _ = writeln!(
-                    text,
-                    "glassline_{name}{{{reason}{label}=\"{who}\"}} {count}"
-                );
-            }
-        };
+        let mut metric = Metric::counter(text, self.name, self.help);
         match self.rows {
-            Rows::Plain(read) => row("", read),
+            Rows::Plain(read) => {
+                for (who, counters) in counting {
+                    metric.of([(label, who)], read(counters).get());
+                }
+            }
             Rows::ByReason(reasons) => {
                 for (reason, read) in reasons {
-                    row(&format!("reason=\"{reason}\","), *read);
+                    for (who, counters) in counting {
+                        metric.of([("reason", reason), (label, who)], read(counters).get());
+                    }
                 }
             }
         }

@@ -1,10 +1,8 @@
 //! Counts of the process's log.
 
-use std::fmt::Write;
-
 use glassline_runtime::Counter;
 
-use super::head;
+use super::Metric;
 
 /// The counters of the process's log. The program that writes the log raises them; like the log
 /// itself, they exist once for each process.
@@ -30,15 +28,13 @@ pub struct LogCounters {
 
 /// Appends the number of lines that are not in the log.
 pub fn log(text: &mut String) {
-    let name = "log_lines_lost_total";
-    head(
+    Metric::counter(
         text,
-        name,
-        "counter",
+        "log_lines_lost_total",
         "Lines not logged: dropped for a slow reader, or suppressed as one place writes too many.",
+    )
+    .counts(
+        "reason",
+        [("dropped", &LOG.dropped), ("suppressed", &LOG.suppressed)],
     );
-    for (reason, counter) in [("dropped", &LOG.dropped), ("suppressed", &LOG.suppressed)] {
-        let count = counter.get();
-        let _ = writeln!(text, "glassline_{name}{{reason=\"{reason}\"}} {count}");
-    }
 }

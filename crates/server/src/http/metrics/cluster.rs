@@ -1,9 +1,8 @@
 //! Metrics of messages between servers, and of the cluster that agrees through NATS.
 
-use std::fmt::Write;
-
 use glassline_messages::ServerCounters;
-use glassline_service::metrics::{head, label_value};
+use glassline_runtime::Counter;
+use glassline_service::metrics::Metric;
 
 use crate::app::App;
 
@@ -19,161 +18,87 @@ pub(super) fn metrics(app: &App, text: &mut String) {
     let Some(view) = member.map(|member| member.nodes_view()) else {
         return;
     };
-    let number = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);
     let own = view.nodes.iter().find(|it| it.name == view.node);
-    let pulled = view.nodes.iter().map(|it| it.pulled).sum();
-    let plain = [
-        (
-            "cluster_engine_up",
-            "gauge",
-            "Whether NATS can be used.",
-            u64::from(view.engine.state == "connected"),
-        ),
-        (
-            "cluster_engine_connects_total",
-            "counter",
-            "Times that a connection to NATS was made.",
-            view.engine.connects,
-        ),
-        (
-            "cluster_engine_dropped_total",
-            "counter",
-            "Notices of NATS that this server read too slowly.",
-            view.engine.dropped,
-        ),
-        (
-            "cluster_streams_owned",
-            "gauge",
-            "Streams that this server has claimed.",
-            number(own.map_or(0, |it| it.owned)),
-        ),
-        (
-            "cluster_streams_pulled",
-            "gauge",
-            "Streams that this server pulls from another one.",
-            number(pulled),
-        ),
-        (
-            "cluster_pulls_total",
-            "counter",
-            "Pulls that began.",
-            view.counts.pulls,
-        ),
-        (
-            "cluster_pulled_bytes_total",
-            "counter",
-            "Bytes of media that pulls brought.",
-            view.pulled.bytes,
-        ),
-        (
-            "cluster_path_nodes",
-            "gauge",
-            "Most servers that a stream passes which this server pulls, its owner and this server \
-             included; 0 without pulls.",
-            number(view.pulled.path_nodes),
-        ),
-        (
-            "cluster_takeovers_total",
-            "counter",
-            "Streams taken over from a server that was gone or silent.",
-            view.takeovers,
-        ),
-        (
-            "cluster_viewers_redirected_total",
-            "counter",
-            "Viewers that were sent to another server.",
-            view.counts.redirected,
-        ),
-        (
-            "cluster_viewers_moved_total",
-            "counter",
-            "Viewers that were sent away, because another server had fewer.",
-            view.counts.moved,
-        ),
-        (
-            "cluster_publishers_admitted_total",
-            "counter",
-            "Publishers that got the names of their streams.",
-            view.counts.admitted,
-        ),
-        (
-            "cluster_publishers_refused_total",
-            "counter",
-            "Publishers refused: their stream has another one, or the server drains.",
-            view.counts.refused,
-        ),
-        (
-            "cluster_publishers_superseded_total",
-            "counter",
-            "Publishers sent away for another one of the stream.",
-            view.counts.superseded,
-        ),
-    ];
-    for (name, kind, help, value) in plain {
-        head(text, name, kind, help);
-        let _ = writeln!(text, "glassline_{name} {value}");
-    }
+    let pulled: usize = view.nodes.iter().map(|it| it.pulled).sum();
+    let help = "Whether NATS can be used.";
+    Metric::gauge(text, "cluster_engine_up", help)
+        .value(u64::from(view.engine.state == "connected"));
+    let help = "Times that a connection to NATS was made.";
+    Metric::counter(text, "cluster_engine_connects_total", help).value(view.engine.connects);
+    let help = "Notices of NATS that this server read too slowly.";
+    Metric::counter(text, "cluster_engine_dropped_total", help).value(view.engine.dropped);
+    let help = "Streams that this server has claimed.";
+    Metric::gauge(text, "cluster_streams_owned", help).value(own.map_or(0, |it| it.owned));
+    let help = "Streams that this server pulls from another one.";
+    Metric::gauge(text, "cluster_streams_pulled", help).value(pulled);
+    let help = "Pulls that began.";
+    Metric::counter(text, "cluster_pulls_total", help).value(view.counts.pulls);
+    let help = "Bytes of media that pulls brought.";
+    Metric::counter(text, "cluster_pulled_bytes_total", help).value(view.pulled.bytes);
+    let help = "Most servers that a stream passes which this server pulls, its owner and this server included; 0 without pulls.";
+    Metric::gauge(text, "cluster_path_nodes", help).value(view.pulled.path_nodes);
+    let help = "Streams taken over from a server that was gone or silent.";
+    Metric::counter(text, "cluster_takeovers_total", help).value(view.takeovers);
+    let help = "Viewers that were sent to another server.";
+    Metric::counter(text, "cluster_viewers_redirected_total", help).value(view.counts.redirected);
+    let help = "Viewers that were sent away, because another server had fewer.";
+    Metric::counter(text, "cluster_viewers_moved_total", help).value(view.counts.moved);
+    let help = "Publishers that got the names of their streams.";
+    Metric::counter(text, "cluster_publishers_admitted_total", help).value(view.counts.admitted);
+    let help = "Publishers refused: their stream has another one, or the server drains.";
+    Metric::counter(text, "cluster_publishers_refused_total", help).value(view.counts.refused);
+    let help = "Publishers sent away for another one of the stream.";
+    Metric::counter(text, "cluster_publishers_superseded_total", help)
+        .value(view.counts.superseded);
     let help = "Longest way of a pulled stream's frame from its owner.";
-    head(text, "cluster_pull_delay_seconds", "gauge", help);
+    let mut delay = Metric::gauge(text, "cluster_pull_delay_seconds", help);
     if let Some(longest) = view.pulled.delay_ms {
-        let seconds = longest / 1_000.0;
-        let _ = writeln!(text, "glassline_cluster_pull_delay_seconds {seconds}");
+        delay.value(longest / 1_000.0);
     }
-    head(
-        text,
-        "cluster_nodes",
-        "gauge",
-        "Servers of the cluster by state.",
-    );
+    let help = "Servers of the cluster by state.";
+    let mut nodes = Metric::gauge(text, "cluster_nodes", help);
     for state in STATES {
         let count = view.nodes.iter().filter(|it| it.state == state).count();
-        let state = label_value(state);
-        let _ = writeln!(text, "glassline_cluster_nodes{{state=\"{state}\"}} {count}");
+        nodes.of([("state", state)], count);
     }
 }
 
 /// Writes the messages beside streams that passed between this server and others.
 fn messages(counters: &ServerCounters, text: &mut String) {
-    let plain = [
-        (
-            "cluster_messages_sent_total",
-            "Messages beside streams sent to other servers.",
-            &counters.sent,
-        ),
-        (
-            "cluster_message_bytes_sent_total",
-            "Bytes of messages beside streams sent to other servers.",
-            &counters.sent_bytes,
-        ),
-        (
-            "cluster_messages_received_total",
-            "Messages beside streams received from other servers.",
-            &counters.received,
-        ),
-        (
-            "cluster_message_bytes_received_total",
-            "Bytes of messages beside streams received from other servers.",
-            &counters.received_bytes,
-        ),
-    ];
-    for (name, help, counter) in plain {
-        head(text, name, "counter", help);
-        let _ = writeln!(text, "glassline_{name} {}", counter.get());
-    }
-    let name = "cluster_messages_dropped_total";
+    let mut plain = |name, help, counter: &Counter| {
+        Metric::counter(text, name, help).value(counter.get());
+    };
+    plain(
+        "cluster_messages_sent_total",
+        "Messages beside streams sent to other servers.",
+        &counters.sent,
+    );
+    plain(
+        "cluster_message_bytes_sent_total",
+        "Bytes of messages beside streams sent to other servers.",
+        &counters.sent_bytes,
+    );
+    plain(
+        "cluster_messages_received_total",
+        "Messages beside streams received from other servers.",
+        &counters.received,
+    );
+    plain(
+        "cluster_message_bytes_received_total",
+        "Bytes of messages beside streams received from other servers.",
+        &counters.received_bytes,
+    );
     let help = "Messages beside streams not passed between servers.";
-    head(text, name, "counter", help);
-    let dropped = [
-        ("server_slow", &counters.dropped_slow),
-        ("expired", &counters.dropped_expired),
-        ("too_large", &counters.dropped_too_large),
-        ("too_fast", &counters.dropped_too_fast),
-        ("not_allowed", &counters.dropped_not_allowed),
-        ("no_channel", &counters.dropped_no_channel),
-        ("repeated", &counters.repeated),
-    ];
-    for (reason, counter) in dropped {
-        let (reason, count) = (label_value(reason), counter.get());
-        let _ = writeln!(text, "glassline_{name}{{reason=\"{reason}\"}} {count}");
-    }
+    Metric::counter(text, "cluster_messages_dropped_total", help).counts(
+        "reason",
+        [
+            ("server_slow", &counters.dropped_slow),
+            ("expired", &counters.dropped_expired),
+            ("too_large", &counters.dropped_too_large),
+            ("too_fast", &counters.dropped_too_fast),
+            ("not_allowed", &counters.dropped_not_allowed),
+            ("no_channel", &counters.dropped_no_channel),
+            ("repeated", &counters.repeated),
+        ],
+    );
 }

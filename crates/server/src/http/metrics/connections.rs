@@ -1,8 +1,6 @@
 //! Counters of the HTTP listeners' connections.
 
-use std::fmt::Write;
-
-use glassline_service::metrics::{Family, head};
+use glassline_service::metrics::{Family, Metric};
 
 use crate::app::App;
 use crate::http::server::Counters;
@@ -46,13 +44,9 @@ pub(super) fn metrics(app: &App, text: &mut String) {
         ("admin".to_owned(), &app.http.counters.admin),
         ("admin-https".to_owned(), &app.http.counters.admin_tls),
     ];
-    head(text, "http_connections", "gauge", "HTTP connections.");
+    let mut open = Metric::gauge(text, "http_connections", "HTTP connections.");
     for (listener, counters) in &counting {
-        let open = counters.open();
-        let _ = writeln!(
-            text,
-            "glassline_http_connections{{listener=\"{listener}\"}} {open}"
-        );
+        open.of([("listener", listener)], counters.open());
     }
     for family in FAMILIES {
         family.write("listener", &counting, text);

@@ -1,25 +1,20 @@
 //! Counts of failed connections.
 
-use std::fmt::Write;
-
-use glassline_service::metrics::head;
+use glassline_service::metrics::Metric;
 
 use crate::app::App;
 
 /// Appends how many connections failed, by protocol and stage.
 pub(super) fn failures(app: &App, text: &mut String) {
-    let name = "connection_failures_total";
-    head(
+    let mut metric = Metric::counter(
         text,
-        name,
-        "counter",
+        "connection_failures_total",
         "Connections that failed before their first media, or were lost later, by stage.",
     );
     for (protocol, stage, count) in app.failures.counters().rows() {
-        let (protocol, stage) = (protocol.as_str(), stage.as_str());
-        let _ = writeln!(
-            text,
-            "glassline_{name}{{protocol=\"{protocol}\",stage=\"{stage}\"}} {count}"
+        metric.of(
+            [("protocol", protocol.as_str()), ("stage", stage.as_str())],
+            count,
         );
     }
 }
