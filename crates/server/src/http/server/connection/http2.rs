@@ -2,7 +2,7 @@
 //!
 //! All requests of a connection are worked on in its task, so that they end with it.
 
-use std::future::{Future, poll_fn};
+use std::future::Future;
 use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
@@ -15,9 +15,10 @@ use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::super::activity::{Activity, Closed, Deadlines};
-use super::super::ending::{Ending, drains};
+use super::super::ending::Ending;
 use super::super::observed_stream::ObservedStream;
-use super::{BUFFER_BYTES_MAX, HEADER_BYTES_MAX, Requests, poll_deadline};
+use super::until_closed::{ServedConnection, until_closed};
+use super::{BUFFER_BYTES_MAX, HEADER_BYTES_MAX, Requests};
 
 /// Most requests of one connection at the same time. A page asks for some twenty files at once.
 pub(super) const STREAMS_MAX: u32 = 64;
@@ -54,50 +55,43 @@ where
         .max_local_error_reset_streams(RESETS_MAX)
         .serve_connection(TokioIo::new(stream), requests);
     let mut connection = pin!(connection);
-    let mut running = FuturesUnordered::new();
-    let mut sleep = pin!(tokio::time::sleep(deadlines.header));
-    let Ending {
-        mut stopped,
-        mut drain,
-    } = ending;
-    let (mut is_stopping, mut is_draining, mut is_told) = (false, false, false);
-    let closed = loop {
-        let step = poll_fn(|context| {
-            loop {
-                if connection.as_mut().poll(context).is_ready() {
-                    return Poll::Ready(Closed::Ended);
-                }
-                // Whoever comes during a drain is answered once.
-                if is_told || !is_draining || !activity.has_asked() {
-                    break;
-                }
-                is_told = true;
-                connection.as_mut().graceful_shutdown();
-            }
-            tasks.poll(&mut running, context);
-            // The requests may have moved the connection's deadline.
-            poll_deadline(activity, &deadlines, sleep.as_mut(), context)
-        });
-        tokio::select! {
-            biased;
-            closed = step => break closed,
-            () = activity.evicted() => break Closed::Evicted,
-            _ = stopped.wait_for(|stop| *stop), if !is_stopping => {
-                if !activity.has_request() {
-                    break Closed::Ended;
-                }
-                is_stopping = true;
-                connection.as_mut().graceful_shutdown();
-            }
-            () = drains(&mut drain), if !is_draining => is_draining = true,
-        }
+    let mut served = MultiplexedConnection {
+        connection: connection.as_mut(),
+        tasks,
+        running: FuturesUnordered::new(),
     };
+    let closed = until_closed(&mut served, activity, &deadlines, ending).await;
+    let closed = closed.unwrap_or(Closed::Ended);
     if closed == Closed::Idle {
         // The client learns that no request was lost (RFC 9113 §6.8).
         connection.as_mut().graceful_shutdown();
         let _ = tokio::time::timeout(deadlines.linger, connection).await;
     }
     closed
+}
+
+/// A connection with several requests at a time, which are worked on in its task.
+struct MultiplexedConnection<'a, S> {
+    connection: Pin<&'a mut http2::Connection<TokioIo<ObservedStream<S>>, Requests, RequestTasks>>,
+    tasks: RequestTasks,
+    running: FuturesUnordered<RequestTask>,
+}
+
+impl<S> ServedConnection for MultiplexedConnection<'_, S>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        self.connection.as_mut().poll(context).map(drop)
+    }
+
+    fn poll_requests(&mut self, context: &mut Context<'_>) {
+        self.tasks.poll(&mut self.running, context);
+    }
+
+    fn end(&mut self) {
+        self.connection.as_mut().graceful_shutdown();
+    }
 }
 
 type RequestTask = Pin<Box<dyn Future<Output = ()> + Send>>;

@@ -1,11 +1,12 @@
 //! Serves HTTP on one connection, to its end or to a deadline.
 
 mod http2;
+mod until_closed;
 
 use std::convert::Infallible;
 use std::future::{Future, poll_fn};
 use std::io;
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Instant;
@@ -21,14 +22,14 @@ use hyper::{Request, StatusCode};
 use hyper_util::rt::TokioIo;
 use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::time::Sleep;
 
 use super::Scheme;
 use super::activity::{Activity, Closed, Deadlines, RequestId, WaitsFor};
-use super::ending::{Ending, drains};
+use super::ending::Ending;
 use super::observed_stream::ObservedStream;
 use super::waits::ConnectionWaits;
 use crate::sessions::ConnectionAddresses;
+use until_closed::{ServedConnection, until_closed};
 
 /// Largest header of a request, in bytes: browsers add the cookies of everything else on the host.
 const HEADER_BYTES_MAX: usize = 32 << 10;
@@ -109,41 +110,9 @@ where
         .max_header_size(HEADER_BYTES_MAX)
         .max_buf_size(BUFFER_BYTES_MAX)
         .serve_connection(TokioIo::new(stream), requests);
-    let mut sleep = pin!(tokio::time::sleep(deadlines.header));
-    let Ending {
-        mut stopped,
-        mut drain,
-    } = ending;
-    let (mut is_stopping, mut is_draining, mut is_told) = (false, false, false);
-    let closed = loop {
-        let step = poll_fn(|context| {
-            loop {
-                if connection.poll_without_shutdown(context).is_ready() {
-                    return Poll::Ready(Closed::Ended);
-                }
-                // Whoever comes during a drain is answered once.
-                if is_told || !is_draining || !activity.has_asked() {
-                    break;
-                }
-                is_told = true;
-                Pin::new(&mut connection).graceful_shutdown();
-            }
-            // The connection may have moved its deadline.
-            poll_deadline(&activity, &deadlines, sleep.as_mut(), context)
-        });
-        tokio::select! {
-            biased;
-            closed = step => break closed,
-            () = activity.evicted() => break Closed::Evicted,
-            _ = stopped.wait_for(|stop| *stop), if !is_stopping => {
-                if !activity.has_request() {
-                    return Closed::Ended;
-                }
-                is_stopping = true;
-                Pin::new(&mut connection).graceful_shutdown();
-            }
-            () = drains(&mut drain), if !is_draining => is_draining = true,
-        }
+    let closed = match until_closed(&mut connection, &activity, &deadlines, ending).await {
+        Some(closed) => closed,
+        None => return Closed::Ended,
     };
     let has_partial_header = activity.has_partial_header();
     let mut stream = connection.into_parts().io.into_inner().stream;
@@ -161,6 +130,19 @@ where
             closed
         }
         _ => closed,
+    }
+}
+
+impl<S> ServedConnection for http1::Connection<TokioIo<ObservedStream<S>>, Requests>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        self.poll_without_shutdown(context).map(drop)
+    }
+
+    fn end(&mut self) {
+        Pin::new(self).graceful_shutdown();
     }
 }
 
@@ -198,23 +180,6 @@ async fn read(stream: &mut (impl AsyncRead + Unpin), buffer: &mut [u8]) -> io::R
         Poll::Ready(Ok(buffer.filled().len()))
     })
     .await
-}
-
-/// Completes when the connection's deadline has passed, which moves with its activity.
-fn poll_deadline(
-    activity: &Activity,
-    deadlines: &Deadlines,
-    mut sleep: Pin<&mut Sleep>,
-    context: &mut Context<'_>,
-) -> Poll<Closed> {
-    let Some((at, closed)) = activity.deadline(deadlines) else {
-        return Poll::Pending;
-    };
-    let at = tokio::time::Instant::from_std(at);
-    if sleep.deadline() != at {
-        sleep.as_mut().reset(at);
-    }
-    sleep.poll(context).map(|()| closed)
 }
 
 /// Hands the requests of one connection to the router.
