@@ -196,6 +196,19 @@ impl Scene {
     fn publish(&mut self, channel: ChannelId, message: Message) {
         self.publisher.say(channel, message, self.now);
     }
+
+    /// Publishes a text that has the time to arrive.
+    fn tell(&mut self, channel: ChannelId, text: &str) {
+        self.publish(channel, Message::text(text));
+        self.run(MOMENT);
+    }
+
+    /// Opens a channel of the publisher that has the time to arrive.
+    fn open(&mut self, label: &str, reliability: Reliability) -> ChannelId {
+        let channel = self.publisher.open(label, reliability, self.now);
+        self.run(MOMENT);
+        channel
+    }
 }
 
 fn labelled(label: &str, texts: &[&str]) -> Vec<(String, Message)> {
@@ -219,8 +232,7 @@ fn what_is_published_reaches_every_viewer_on_a_channel_like_the_publishers() {
     scene.run(MOMENT);
     scene.publish(telemetry, Message::text("speed 3"));
     scene.publish(log, Message::binary(vec![7; 200_000]));
-    scene.publish(telemetry, Message::text(""));
-    scene.run(MOMENT);
+    scene.tell(telemetry, "");
     for viewer in &scene.viewers {
         let got = viewer.got();
         let (mut logged, told): (Vec<_>, Vec<_>) =
@@ -267,19 +279,13 @@ fn messages_are_shared_and_not_copied_for_each_viewer() {
 #[test]
 fn a_viewers_own_channel_of_the_same_label_is_used_instead() {
     let mut scene = Scene::new(&[("ann", false)]);
-    let now = scene.now;
-    let telemetry = scene
-        .publisher
-        .open("telemetry", Reliability::Reliable, now);
-    scene.run(MOMENT);
-    scene.publish(telemetry, Message::text("by the server's"));
-    scene.run(MOMENT);
+    let telemetry = scene.open("telemetry", Reliability::Reliable);
+    scene.tell(telemetry, "by the server's");
     let own = Reliability::Limited { retransmissions: 0 };
     let now = scene.now;
     scene.viewers[0].open("telemetry", own, now);
     scene.run(MOMENT);
-    scene.publish(telemetry, Message::text("by its own"));
-    scene.run(MOMENT);
+    scene.tell(telemetry, "by its own");
     let viewer = &scene.viewers[0];
     assert_eq!(
         viewer.got(),
@@ -294,18 +300,12 @@ fn a_viewers_own_channel_of_the_same_label_is_used_instead() {
 #[test]
 fn who_joins_later_gets_what_comes_from_then_on() {
     let mut scene = Scene::new(&[("ann", false)]);
-    let now = scene.now;
-    let telemetry = scene
-        .publisher
-        .open("telemetry", Reliability::Reliable, now);
-    scene.run(MOMENT);
-    scene.publish(telemetry, Message::text("one"));
-    scene.run(MOMENT);
+    let telemetry = scene.open("telemetry", Reliability::Reliable);
+    scene.tell(telemetry, "one");
     let late = End::new("late", Side::Viewers, false, &scene.broker, scene.now);
     scene.viewers.push(late);
     scene.run(MOMENT);
-    scene.publish(telemetry, Message::text("two"));
-    scene.run(MOMENT);
+    scene.tell(telemetry, "two");
     assert_eq!(
         scene.viewers[0].got(),
         labelled("telemetry", &["one", "two"])
@@ -362,9 +362,7 @@ fn a_viewer_sends_so_many_messages_a_second_at_the_most() {
 #[test]
 fn a_slow_viewer_loses_its_reliable_channel_and_nobody_else_notices() {
     let mut scene = Scene::new(&[("slow", false), ("ann", false)]);
-    let now = scene.now;
-    let log = scene.publisher.open("log", Reliability::Reliable, now);
-    scene.run(MOMENT);
+    let log = scene.open("log", Reliability::Reliable);
     scene.viewers[0].is_deaf = true;
     let mut sent = Vec::new();
     for number in 0..300u32 {
@@ -391,8 +389,7 @@ fn a_slow_viewer_loses_its_reliable_channel_and_nobody_else_notices() {
     let closed = |event: &&Event| matches!(event, Event::Closed { .. });
     assert_eq!(scene.viewers[0].heard.iter().filter(closed).count(), 1);
     // The next message opens it anew.
-    scene.publish(log, Message::text("and now"));
-    scene.run(MOMENT);
+    scene.tell(log, "and now");
     let after = scene.viewers[0].got();
     assert_eq!(after.last(), labelled("log", &["and now"]).first());
     assert_eq!(scene.viewers[0].opened_by_server(), 2);
@@ -405,8 +402,7 @@ fn a_slow_viewers_unreliable_channel_skips_what_is_old() {
     let once = Reliability::Limited { retransmissions: 0 };
     let telemetry = scene.publisher.open("telemetry", once, now);
     scene.run(MOMENT);
-    scene.publish(telemetry, Message::text("first"));
-    scene.run(MOMENT);
+    scene.tell(telemetry, "first");
     scene.viewers[0].is_deaf = true;
     for _ in 0..300 {
         scene.publish(telemetry, Message::binary(vec![0; 10_000]));
@@ -420,8 +416,7 @@ fn a_slow_viewers_unreliable_channel_skips_what_is_old() {
     assert_eq!(scene.counters.channels_closed_slow.get(), 0);
     scene.viewers[0].is_deaf = false;
     scene.run(Duration::from_secs(15));
-    scene.publish(telemetry, Message::text("last"));
-    scene.run(MOMENT);
+    scene.tell(telemetry, "last");
     let got = scene.viewers[0].got();
     assert_eq!(got.last(), labelled("telemetry", &["last"]).first());
     assert_eq!(scene.viewers[0].opened_by_server(), 1, "the same channel");
@@ -432,9 +427,7 @@ fn a_message_larger_than_a_viewer_takes_is_left_out_for_it() {
     let mut scene = Scene::new(&[("small", false), ("ann", false)]);
     let viewer = &mut scene.viewers[0];
     viewer.channels.set_peer_max_message_size(Some(1000));
-    let now = scene.now;
-    let log = scene.publisher.open("log", Reliability::Reliable, now);
-    scene.run(MOMENT);
+    let log = scene.open("log", Reliability::Reliable);
     scene.publish(log, Message::binary(vec![0; 1001]));
     scene.publish(log, Message::binary(vec![0; 1000]));
     scene.run(MOMENT);
@@ -449,17 +442,13 @@ fn a_message_larger_than_a_viewer_takes_is_left_out_for_it() {
 #[test]
 fn a_channel_closes_with_the_publishers_and_stays_closed_where_a_viewer_closed_it() {
     let mut scene = Scene::new(&[("ann", false), ("bob", false)]);
-    let now = scene.now;
-    let log = scene.publisher.open("log", Reliability::Reliable, now);
-    scene.run(MOMENT);
-    scene.publish(log, Message::text("one"));
-    scene.run(MOMENT);
+    let log = scene.open("log", Reliability::Reliable);
+    scene.tell(log, "one");
     let bobs = scene.viewers[1].peer.iter().next().expect("one").0;
     let now = scene.now;
     scene.viewers[1].peer.close(bobs, now);
     scene.run(MOMENT);
-    scene.publish(log, Message::text("two"));
-    scene.run(MOMENT);
+    scene.tell(log, "two");
     assert_eq!(scene.viewers[0].got(), labelled("log", &["one", "two"]));
     assert_eq!(scene.viewers[1].got(), labelled("log", &["one"]));
     assert_eq!(scene.viewers[1].peer.iter().count(), 0);
@@ -505,11 +494,8 @@ fn channels_are_bounded_on_both_sides() {
 #[test]
 fn a_session_that_missed_something_on_its_way_closes_what_promised_to_miss_nothing() {
     let mut scene = Scene::new(&[("ann", false)]);
-    let now = scene.now;
-    let log = scene.publisher.open("log", Reliability::Reliable, now);
-    scene.run(MOMENT);
-    scene.publish(log, Message::text("one"));
-    scene.run(MOMENT);
+    let log = scene.open("log", Reliability::Reliable);
+    scene.tell(log, "one");
     // While it moved between two shards, the session was on neither.
     let elsewhere = scene.broker.subscribe(Side::Viewers, Arc::new(NoWake));
     let inbox = std::mem::replace(&mut scene.viewers[0].inbox, elsewhere);
@@ -518,34 +504,26 @@ fn a_session_that_missed_something_on_its_way_closes_what_promised_to_miss_nothi
     scene.publisher.turn(scene.now, &scene.counters);
     scene.viewers[0].inbox.take(&mut Vec::new());
     drop(inbox);
-    scene.publish(log, Message::text("three"));
-    scene.run(MOMENT);
+    scene.tell(log, "three");
     assert_eq!(scene.counters.channels_closed_slow.get(), 1);
-    scene.publish(log, Message::text("four"));
-    scene.run(MOMENT);
+    scene.tell(log, "four");
     assert_eq!(scene.viewers[0].got(), labelled("log", &["one", "four"]));
 }
 
 #[test]
 fn a_publisher_that_comes_back_is_heard_on_the_same_channels() {
     let mut scene = Scene::new(&[("ann", false)]);
-    let now = scene.now;
-    let log = scene.publisher.open("log", Reliability::Reliable, now);
-    scene.run(MOMENT);
-    scene.publish(log, Message::text("one"));
-    scene.run(MOMENT);
+    let log = scene.open("log", Reliability::Reliable);
+    scene.tell(log, "one");
     let again = End::new("again", Side::Publisher, true, &scene.broker, scene.now);
     let mut former = std::mem::replace(&mut scene.publisher, again);
     scene.run(MOMENT);
-    let now = scene.now;
-    let fresh = scene.publisher.open("log", Reliability::Reliable, now);
-    scene.run(MOMENT);
+    let fresh = scene.open("log", Reliability::Reliable);
     former.say(log, Message::text("of the former"), scene.now);
     for _ in 0..3 {
         former.turn(scene.now, &scene.counters);
     }
-    scene.publish(fresh, Message::text("two"));
-    scene.run(MOMENT);
+    scene.tell(fresh, "two");
     assert_eq!(scene.viewers[0].got(), labelled("log", &["one", "two"]));
     assert_eq!(scene.viewers[0].opened_by_server(), 1);
     assert_eq!(scene.counters.messages_dropped_not_allowed.get(), 1);
