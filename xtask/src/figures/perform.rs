@@ -10,7 +10,7 @@ use serde_json::{Map, Value as Json};
 use super::build::{Built, LAB};
 use super::machine::MASK;
 use super::quiet::{self, Ticks};
-use super::recipe::{Need, Recipe, Work};
+use super::recipe::{Need, Recipe, Work, words};
 use super::record::{Load, Measurement, Outcome, State, merged};
 use super::report;
 use crate::process;
@@ -177,7 +177,7 @@ impl Stage<'_> {
         Ok(match work {
             Work::Program(arguments) => {
                 let mut command = Command::new(glassline);
-                command.args(arguments).arg("--json").arg(report);
+                command.args(words(arguments)).arg("--json").arg(report);
                 command.current_dir(process::root());
                 command
             }
@@ -195,7 +195,7 @@ impl Stage<'_> {
                 arguments,
             } => {
                 let mut command = of_target(package, target)?;
-                command.args(arguments).arg("--bench");
+                command.args(words(arguments)).arg("--bench");
                 command
             }
             Work::Test { package, filter } => {
@@ -213,7 +213,7 @@ impl Stage<'_> {
             }
             Work::Peers { arguments, .. } => {
                 let mut command = Command::new(&self.own);
-                command.arg("bench-peers").args(arguments);
+                command.arg("bench-peers").args(words(arguments));
                 command.arg("--binary").arg(glassline);
                 command
             }

@@ -30,18 +30,36 @@ pub(super) struct Recipe {
     pub(super) on_page: &'static [&'static str],
 }
 
+impl Recipe {
+    /// The recipe from which others differ.
+    pub(super) const BASE: Self = Self {
+        name: "",
+        page: "",
+        about: "",
+        work: Work::Program(""),
+        quick: None,
+        minutes: (1.0, 1.0),
+        turns: 1,
+        needs: &[Need::Quiet, Need::TwoCores],
+        values: &[],
+        noise: TENTH,
+        is_crypto: false,
+        on_page: &[],
+    };
+}
+
 /// How a recipe is performed.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Work {
     /// `glassline` with these arguments and `--json`.
-    Program(&'static [&'static str]),
+    Program(&'static str),
     /// A benchmark of `benches/lab`, which writes `target/bench/NAME.json`.
     Lab(&'static str),
     /// A bench target with these arguments; it prints lines of figures.
     Bench {
         package: &'static str,
         target: &'static str,
-        arguments: &'static [&'static str],
+        arguments: &'static str,
     },
     /// Ignored tests of a package's test target `tests` by their filter; they print lines of figures.
     Test {
@@ -53,7 +71,7 @@ pub(super) enum Work {
     /// `cargo xtask bench-peers` with these arguments; the named reports of `target/bench/peers`
     /// become one object, with the name of the file as key.
     Peers {
-        arguments: &'static [&'static str],
+        arguments: &'static str,
         reports: &'static [&'static str],
     },
 }
@@ -200,7 +218,7 @@ impl Recipe {
     pub(super) fn command(&self, is_quick: bool) -> String {
         let work = self.work(is_quick);
         match work {
-            Work::Program(arguments) => format!("glassline {}", spoken(arguments)),
+            Work::Program(arguments) => format!("glassline {arguments}"),
             Work::Lab(name) => format!("cargo xtask bench {name}"),
             Work::Scene(name) => format!("cargo xtask figures --scene {name} --json FILE"),
             Work::Bench {
@@ -208,10 +226,7 @@ impl Recipe {
                 target,
                 arguments,
             } => {
-                let all = format!(
-                    "cargo bench -p {package} --bench {target} -- {}",
-                    spoken(arguments)
-                );
+                let all = format!("cargo bench -p {package} --bench {target} -- {arguments}");
                 all.trim_end_matches(" -- ").to_owned()
             }
             Work::Test { package, filter } => format!(
@@ -219,7 +234,7 @@ impl Recipe {
                  {filter}"
             ),
             Work::Peers { arguments, .. } => {
-                format!("cargo xtask bench-peers {}", spoken(arguments))
+                format!("cargo xtask bench-peers {arguments}")
             }
         }
     }
@@ -257,14 +272,15 @@ impl Need {
     }
 }
 
-/// Arguments as a shell takes them.
-fn spoken(arguments: &[&str]) -> String {
-    let quoted = |word: &&str| match word.contains([' ', '?', '&', '*']) {
-        true => format!("'{word}'"),
-        false => (*word).to_owned(),
-    };
-    let words: Vec<String> = arguments.iter().map(quoted).collect();
-    words.join(" ")
+/// The words of a command line; those with spaces stand in single quotes.
+pub(super) fn words(line: &str) -> Vec<&str> {
+    let parts = line.split('\'').enumerate();
+    parts
+        .flat_map(|(index, part)| match index % 2 {
+            0 => part.split_whitespace().collect(),
+            _ => vec![part],
+        })
+        .collect()
 }
 
 #[cfg(test)]
@@ -272,8 +288,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_command_is_what_a_person_types() {
-        assert_eq!(spoken(&["a", "rtt=20ms loss=1%"]), "a 'rtt=20ms loss=1%'");
-        assert_eq!(spoken(&[]), "");
+    fn words_with_spaces_stand_in_quotes() {
+        assert_eq!(
+            words("a 'rtt=20ms loss=1%' b"),
+            ["a", "rtt=20ms loss=1%", "b"]
+        );
+        assert_eq!(words(""), [""; 0]);
     }
 }

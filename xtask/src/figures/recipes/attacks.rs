@@ -1,44 +1,19 @@
 //! What attackers cost a server, and its viewers.
 
-use crate::figures::recipe::{Need, Recipe, TENTH, Value, Work};
+use crate::figures::recipe::{Recipe, Value, Work};
 
 /// The fields that the recipes have in common.
 const BASE: Recipe = Recipe {
-    name: "",
     page: "hardening",
-    about: "",
-    work: Work::Program(&[]),
-    quick: None,
-    minutes: (1.0, 1.0),
-    turns: 1,
-    needs: &[Need::Quiet, Need::TwoCores],
-    values: &[],
-    noise: TENTH,
-    is_crypto: false,
-    on_page: &[],
+    ..Recipe::BASE
 };
 
 pub(super) const ATTACKS: Recipe = Recipe {
     name: "attacks",
     about: "floods of 50,000 a second, and a kill",
-    work: Work::Program(&[
-        "bench",
-        "chaos",
-        "--media-folder",
-        "assets",
-        "--rate",
-        "50000",
-        "--time",
-        "30s",
-        "--only",
-        "flood-stun",
-        "--only",
-        "flood-dtls",
-        "--only",
-        "flood-quic",
-        "--only",
-        "kill-server",
-    ]),
+    work: Work::Program(
+        "bench chaos --media-folder assets --rate 50000 --time 30s --only flood-stun --only flood-dtls --only flood-quic --only kill-server",
+    ),
     minutes: (4.0, 4.0),
     values: &[
         Value::less(
@@ -85,20 +60,9 @@ const fn longer(name: &'static str, path: &'static str) -> Value {
 pub(super) const FORGED: Recipe = Recipe {
     name: "forged",
     about: "first packets of QUIC from 1,000 addresses, 50,000 a second",
-    work: Work::Program(&[
-        "bench",
-        "chaos",
-        "--media-folder",
-        "assets",
-        "--rate",
-        "50000",
-        "--count",
-        "1000",
-        "--time",
-        "30s",
-        "--only",
-        "flood-quic",
-    ]),
+    work: Work::Program(
+        "bench chaos --media-folder assets --rate 50000 --count 1000 --time 30s --only flood-quic",
+    ),
     minutes: (1.5, 1.5),
     values: &[
         Value::less(
@@ -117,18 +81,7 @@ pub(super) const FORGED: Recipe = Recipe {
 pub(super) const LOGINS: Recipe = Recipe {
     name: "logins",
     about: "1,000 wrong logins a second for half a minute",
-    work: Work::Program(&[
-        "bench",
-        "chaos",
-        "--media-folder",
-        "assets",
-        "--rate",
-        "1000",
-        "--time",
-        "30s",
-        "--only",
-        "logins",
-    ]),
+    work: Work::Program("bench chaos --media-folder assets --rate 1000 --time 30s --only logins"),
     minutes: (2.0, 2.0),
     values: &[
         Value::less(

@@ -1,26 +1,22 @@
 //! What voices and transcoding take of a core.
 
-use crate::figures::recipe::{Need, Recipe, TENTH, Work};
+use crate::figures::recipe::{Need, Recipe, Work};
 
 pub(super) const CALL: Recipe = Recipe {
     name: "call",
     page: "speech",
     about: "one leg of a call, by purpose, frame and device",
     work: CALL_WORK,
-    quick: None,
-    minutes: (1.0, 1.0),
     turns: 3,
     needs: &[Need::Quiet],
-    values: &[],
-    noise: TENTH,
-    is_crypto: false,
     on_page: &["Ms10, 48000 Hz"],
+    ..Recipe::BASE
 };
 
 const CALL_WORK: Work = Work::Bench {
     package: "glassline-voice",
     target: "call",
-    arguments: &[],
+    arguments: "",
 };
 
 pub(super) const TRANSCODE: Recipe = Recipe {
@@ -32,16 +28,13 @@ pub(super) const TRANSCODE: Recipe = Recipe {
     minutes: (0.3, 0.3),
     turns: 3,
     needs: &[Need::Quiet],
-    values: &[],
-    noise: TENTH,
-    is_crypto: false,
-    on_page: &[],
+    ..Recipe::BASE
 };
 
 const TRANSCODE_WORK: Work = Work::Bench {
     package: "glassline-transcode",
     target: "transcode",
-    arguments: &[],
+    arguments: "",
 };
 
 pub(super) const AAC: Recipe = Recipe {
@@ -51,14 +44,11 @@ pub(super) const AAC: Recipe = Recipe {
     work: Work::Bench {
         package: "glassline-transcode",
         target: "aac",
-        arguments: &[],
+        arguments: "",
     },
-    quick: None,
     minutes: (0.3, 0.3),
     turns: 3,
     needs: &[Need::Quiet, Need::Peer("FFmpeg")],
-    values: &[],
-    noise: TENTH,
-    is_crypto: false,
     on_page: &[", 8000 Hz, 32", ", 16000 Hz, 48", ", 48000 Hz, 96"],
+    ..Recipe::BASE
 };

@@ -1,26 +1,18 @@
 //! Other servers and stacks under the same load, each beside Glassline in the same minutes.
 
-use crate::figures::recipe::{BuiltPeer, Need, Recipe, TENTH, Value, Work};
+use crate::figures::recipe::{BuiltPeer, Need, Recipe, Value, Work};
 
 /// The recipe from which others differ.
 const BASE: Recipe = Recipe {
-    name: "",
     page: "other-servers",
-    about: "",
-    work: Work::Program(&[]),
-    quick: None,
     minutes: (1.5, 1.5),
-    turns: 1,
     needs: &[
         Need::Quiet,
         Need::TwoCores,
         Need::Peer("FFmpeg"),
         Need::Network,
     ],
-    values: &[],
-    noise: TENTH,
-    is_crypto: false,
-    on_page: &[],
+    ..Recipe::BASE
 };
 
 /// Glassline's cost by WebRTC with 100 viewers, beside that of `peer`.
@@ -51,19 +43,7 @@ pub(super) const PION: Recipe = Recipe {
     name: "peer-pion",
     about: "Pion with 100 viewers",
     work: Work::Peers {
-        arguments: &[
-            "--quick",
-            "--servers",
-            "pion,glassline",
-            "--layouts",
-            "pinned",
-            "--ramp",
-            "0:100:100",
-            "--every",
-            "6s",
-            "--hold",
-            "6s",
-        ],
+        arguments: "--quick --servers pion,glassline --layouts pinned --ramp 0:100:100 --every 6s --hold 6s",
         reports: &["pion", "glassline"],
     },
     turns: 3,
@@ -89,19 +69,7 @@ pub(super) const JANUS: Recipe = Recipe {
     name: "peer-janus",
     about: "Janus with 100 viewers",
     work: Work::Peers {
-        arguments: &[
-            "--quick",
-            "--servers",
-            "janus,glassline",
-            "--layouts",
-            "pinned",
-            "--ramp",
-            "0:100:100",
-            "--every",
-            "6s",
-            "--hold",
-            "6s",
-        ],
+        arguments: "--quick --servers janus,glassline --layouts pinned --ramp 0:100:100 --every 6s --hold 6s",
         reports: &["janus", "glassline"],
     },
     needs: &[
@@ -126,19 +94,7 @@ pub(super) const GSTREAMER: Recipe = Recipe {
     name: "peer-gstreamer",
     about: "GStreamer's RTSP server with 100 clients, over TCP and UDP",
     work: Work::Peers {
-        arguments: &[
-            "--quick",
-            "--servers",
-            "gst-rtsp,gst-rtsp-udp,glassline-rtsp,glassline-rtsp-udp",
-            "--layouts",
-            "pinned",
-            "--ramp",
-            "0:100:100",
-            "--every",
-            "6s",
-            "--hold",
-            "6s",
-        ],
+        arguments: "--quick --servers gst-rtsp,gst-rtsp-udp,glassline-rtsp,glassline-rtsp-udp --layouts pinned --ramp 0:100:100 --every 6s --hold 6s",
         reports: &[
             "gst-rtsp",
             "gst-rtsp-udp",
@@ -180,19 +136,7 @@ pub(super) const LIVE555: Recipe = Recipe {
     page: "rtsp",
     about: "live555MediaServer with 100 clients; it sends video alone, ours audio, too",
     work: Work::Peers {
-        arguments: &[
-            "--quick",
-            "--servers",
-            "live555,glassline-rtsp",
-            "--layouts",
-            "pinned",
-            "--ramp",
-            "0:100:100",
-            "--every",
-            "6s",
-            "--hold",
-            "6s",
-        ],
+        arguments: "--quick --servers live555,glassline-rtsp --layouts pinned --ramp 0:100:100 --every 6s --hold 6s",
         reports: &["live555", "glassline-rtsp"],
     },
     needs: &[
@@ -216,19 +160,7 @@ pub(super) const MEDIAMTX: Recipe = Recipe {
     name: "peer-mediamtx",
     about: "MediaMTX with 100 viewers by WebRTC and 100 clients by RTSP",
     work: Work::Peers {
-        arguments: &[
-            "--quick",
-            "--servers",
-            "mediamtx,mediamtx-rtsp,glassline-rtsp,glassline",
-            "--layouts",
-            "pinned",
-            "--ramp",
-            "0:100:100",
-            "--every",
-            "6s",
-            "--hold",
-            "6s",
-        ],
+        arguments: "--quick --servers mediamtx,mediamtx-rtsp,glassline-rtsp,glassline --layouts pinned --ramp 0:100:100 --every 6s --hold 6s",
         reports: &["mediamtx", "mediamtx-rtsp", "glassline-rtsp", "glassline"],
     },
     minutes: (2.5, 2.5),
@@ -264,7 +196,7 @@ pub(super) const DATA_PEERS: Recipe = Recipe {
     page: "data-channels",
     about: "bulk over one data channel by Pion, libdatachannel and Chromium",
     work: Work::Peers {
-        arguments: &["--data", "--quick", "--hold", "10s"],
+        arguments: "--data --quick --hold 10s",
         reports: &["data"],
     },
     minutes: (2.5, 2.5),
@@ -304,7 +236,7 @@ pub(super) const WHIP: Recipe = Recipe {
     page: "publishing",
     about: "ten publishers by WHIP, beside MediaMTX",
     work: Work::Peers {
-        arguments: &["--whip", "--layouts", "shared", "--hold", "15s"],
+        arguments: "--whip --layouts shared --hold 15s",
         reports: &["whip"],
     },
     minutes: (3.0, 3.0),
@@ -336,7 +268,7 @@ pub(super) const HLS: Recipe = Recipe {
     page: "hls",
     about: "viewers of HLS, beside MediaMTX and nginx with files",
     work: Work::Peers {
-        arguments: &["--hls", "--quick", "--layouts", "pinned", "--hold", "10s"],
+        arguments: "--hls --quick --layouts pinned --hold 10s",
         reports: &["hls"],
     },
     minutes: (5.0, 5.0),

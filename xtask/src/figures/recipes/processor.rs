@@ -1,23 +1,16 @@
 //! What one core makes of ciphers, packets and system calls.
 
-use crate::figures::recipe::{Need, Recipe, TENTH, Value, Work};
+use crate::figures::recipe::{Need, Recipe, Value, Work};
 
 const QUIET: &[Need] = &[Need::Quiet];
 
 /// The recipe from which others differ.
 const BASE: Recipe = Recipe {
-    name: "",
     page: "data-channels",
-    about: "",
-    work: Work::Program(&[]),
-    quick: None,
     minutes: (0.2, 0.1),
     turns: 3,
     needs: QUIET,
-    values: &[],
-    noise: TENTH,
-    is_crypto: false,
-    on_page: &[],
+    ..Recipe::BASE
 };
 
 pub(super) const SEAL: Recipe = Recipe {
@@ -72,20 +65,20 @@ pub(super) const RECORDS: Recipe = Recipe {
 const RECORDS_WORK: Work = Work::Bench {
     package: "glassline-webrtc",
     target: "records",
-    arguments: &[],
+    arguments: "",
 };
 
 pub(super) const BULK: Recipe = Recipe {
     name: "bulk",
     about: "bulk over a data channel in memory, both ends on one core",
-    work: bulk(&["512"]),
-    quick: Some(bulk(&["64"])),
+    work: bulk("512"),
+    quick: Some(bulk("64")),
     minutes: (0.3, 0.1),
     is_crypto: true,
     ..BASE
 };
 
-const fn bulk(arguments: &'static [&'static str]) -> Work {
+const fn bulk(arguments: &'static str) -> Work {
     Work::Bench {
         package: "glassline-webrtc",
         target: "bulk",
@@ -102,24 +95,10 @@ const GOODPUT: &[Value] = &[
 pub(super) const DATA: Recipe = Recipe {
     name: "data",
     about: "one data channel over loopback, a core an end",
-    work: Work::Program(&[
-        "bench",
-        "data",
-        "--time",
-        "5s",
-        "--message-size",
-        "256K",
-        "--quiet",
-    ]),
-    quick: Some(Work::Program(&[
-        "bench",
-        "data",
-        "--time",
-        "2s",
-        "--message-size",
-        "256K",
-        "--quiet",
-    ])),
+    work: Work::Program("bench data --time 5s --message-size 256K --quiet"),
+    quick: Some(Work::Program(
+        "bench data --time 2s --message-size 256K --quiet",
+    )),
     turns: 5,
     values: GOODPUT,
     is_crypto: true,
@@ -129,17 +108,9 @@ pub(super) const DATA: Recipe = Recipe {
 pub(super) const DATA_CHACHA: Recipe = Recipe {
     name: "data-chacha",
     about: "the same with ChaCha20-Poly1305, which needs no AES",
-    work: Work::Program(&[
-        "bench",
-        "data",
-        "--time",
-        "5s",
-        "--message-size",
-        "256K",
-        "--cipher",
-        "chacha20-poly1305",
-        "--quiet",
-    ]),
+    work: Work::Program(
+        "bench data --time 5s --message-size 256K --cipher chacha20-poly1305 --quiet",
+    ),
     values: GOODPUT,
     ..BASE
 };
@@ -147,16 +118,7 @@ pub(super) const DATA_CHACHA: Recipe = Recipe {
 pub(super) const DATA_NO_OFFLOAD: Recipe = Recipe {
     name: "data-no-offload",
     about: "the same without segmentation in the kernel",
-    work: Work::Program(&[
-        "bench",
-        "data",
-        "--time",
-        "5s",
-        "--message-size",
-        "256K",
-        "--no-offload",
-        "--quiet",
-    ]),
+    work: Work::Program("bench data --time 5s --message-size 256K --no-offload --quiet"),
     values: GOODPUT,
     is_crypto: true,
     ..BASE
@@ -165,15 +127,7 @@ pub(super) const DATA_NO_OFFLOAD: Recipe = Recipe {
 pub(super) const DATA_LOSS: Recipe = Recipe {
     name: "data-loss",
     about: "one data channel through 1 Gbit/s, 20 ms and 0.1 % of loss",
-    work: Work::Program(&[
-        "bench",
-        "data",
-        "--time",
-        "12s",
-        "--impair",
-        "rtt=20ms rate=1gbit loss=0.1%",
-        "--quiet",
-    ]),
+    work: Work::Program("bench data --time 12s --impair 'rtt=20ms rate=1gbit loss=0.1%' --quiet"),
     minutes: (0.3, 0.3),
     values: &[Value::more("goodput", "/goodput_mbps", "Mbit/s")],
     ..BASE
@@ -185,7 +139,7 @@ pub(super) const SCTP_COST: Recipe = Recipe {
     work: Work::Bench {
         package: "glassline-sctp",
         target: "memory",
-        arguments: &["cost", "messages"],
+        arguments: "cost messages",
     },
     minutes: (3.0, 3.0),
     turns: 1,
@@ -199,7 +153,7 @@ pub(super) const SCTP_MESSAGES: Recipe = Recipe {
     work: Work::Bench {
         package: "glassline-sctp",
         target: "memory",
-        arguments: &["messages"],
+        arguments: "messages",
     },
     minutes: (2.0, 2.0),
     turns: 1,
@@ -212,7 +166,7 @@ pub(super) const IDLE: Recipe = Recipe {
     work: Work::Bench {
         package: "glassline-webrtc",
         target: "idle",
-        arguments: &[],
+        arguments: "",
     },
     turns: 1,
     ..BASE
@@ -247,16 +201,10 @@ pub(super) const SEND: Recipe = Recipe {
     name: "send",
     page: "tcp-sending",
     about: "ways to write a frame to 100 TCP connections",
-    work: Work::Program(&["bench", "send", "--quiet"]),
-    quick: Some(Work::Program(&[
-        "bench",
-        "send",
-        "--duration",
-        "300ms",
-        "--rounds",
-        "1",
-        "--quiet",
-    ])),
+    work: Work::Program("bench send --quiet"),
+    quick: Some(Work::Program(
+        "bench send --duration 300ms --rounds 1 --quiet",
+    )),
     minutes: (1.6, 0.2),
     turns: 1,
     values: SENDS,
@@ -267,7 +215,7 @@ pub(super) const SEND_1000: Recipe = Recipe {
     name: "send-1000",
     page: "tcp-sending",
     about: "the same with 1,000 connections",
-    work: Work::Program(&["bench", "send", "--clients", "1000", "--quiet"]),
+    work: Work::Program("bench send --clients 1000 --quiet"),
     minutes: (2.0, 2.0),
     turns: 1,
     values: SENDS,

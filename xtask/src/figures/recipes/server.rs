@@ -1,21 +1,11 @@
 //! What viewers, publishers and clients cost a server, and what viewers see.
 
-use crate::figures::recipe::{BuiltPeer, Need, Recipe, TENTH, Tolerance, Value, Work};
+use crate::figures::recipe::{BuiltPeer, Need, Recipe, Tolerance, Value, Work};
 
 /// The recipe from which others differ.
 const BASE: Recipe = Recipe {
-    name: "",
     page: "joining",
-    about: "",
-    work: Work::Program(&[]),
-    quick: None,
-    minutes: (1.0, 1.0),
-    turns: 1,
-    needs: &[Need::Quiet, Need::TwoCores],
-    values: &[],
-    noise: TENTH,
-    is_crypto: false,
-    on_page: &[],
+    ..Recipe::BASE
 };
 
 pub(super) const JOIN: Recipe = Recipe {
@@ -57,35 +47,11 @@ pub(super) const FAN_OUT: Recipe = Recipe {
     page: "fan-out",
     about: "viewers of one shard, beside cipher, copy and call alone",
     work: Work::Peers {
-        arguments: &[
-            "--quick",
-            "--servers",
-            "glassline",
-            "--layouts",
-            "pinned",
-            "--ramp",
-            "0:600:200",
-            "--every",
-            "8s",
-            "--hold",
-            "8s",
-        ],
+        arguments: "--quick --servers glassline --layouts pinned --ramp 0:600:200 --every 8s --hold 8s",
         reports: &["glassline"],
     },
     quick: Some(Work::Peers {
-        arguments: &[
-            "--quick",
-            "--servers",
-            "glassline",
-            "--layouts",
-            "pinned",
-            "--ramp",
-            "0:600:200",
-            "--every",
-            "3s",
-            "--hold",
-            "3s",
-        ],
+        arguments: "--quick --servers glassline --layouts pinned --ramp 0:600:200 --every 3s --hold 3s",
         reports: &["glassline"],
     }),
     minutes: (2.5, 1.5),
@@ -159,19 +125,7 @@ pub(super) const RTSP: Recipe = Recipe {
     page: "rtsp",
     about: "RTSP clients, not encrypted, beside viewers over WebRTC",
     work: Work::Peers {
-        arguments: &[
-            "--quick",
-            "--servers",
-            "glassline-rtsp,glassline-rtsp-udp,glassline",
-            "--layouts",
-            "pinned",
-            "--ramp",
-            "0:400:100",
-            "--every",
-            "5s",
-            "--hold",
-            "5s",
-        ],
+        arguments: "--quick --servers glassline-rtsp,glassline-rtsp-udp,glassline --layouts pinned --ramp 0:400:100 --every 5s --hold 5s",
         reports: &["glassline-rtsp", "glassline-rtsp-udp", "glassline"],
     },
     minutes: (3.5, 3.5),

@@ -10,18 +10,11 @@ const EXACT: Tolerance = Tolerance {
 
 /// The recipe from which others differ.
 const BASE: Recipe = Recipe {
-    name: "",
     page: "jitter-buffer",
-    about: "",
-    work: Work::Program(&[]),
-    quick: None,
     minutes: (0.5, 0.5),
-    turns: 1,
     needs: &[],
-    values: &[],
     noise: EXACT,
-    is_crypto: false,
-    on_page: &[],
+    ..Recipe::BASE
 };
 
 const WAITS: &[Value] = &[
@@ -49,8 +42,8 @@ const WAITS: &[Value] = &[
 pub(super) const JITTER_AR98: Recipe = Recipe {
     name: "jitter-ar98",
     about: "waits and concealment, delays as the study has them",
-    work: Work::Program(&["bench", "jitter", "ar98:1", "--quiet"]),
-    quick: Some(Work::Program(&["bench", "jitter", "ar98:1", "--quiet"])),
+    work: Work::Program("bench jitter ar98:1 --quiet"),
+    quick: Some(Work::Program("bench jitter ar98:1 --quiet")),
     values: WAITS,
     ..BASE
 };
@@ -58,7 +51,7 @@ pub(super) const JITTER_AR98: Recipe = Recipe {
 pub(super) const JITTER_MIXED: Recipe = Recipe {
     name: "jitter-mixed",
     about: "the same, a fifth of the variance from packet to packet",
-    work: Work::Program(&["bench", "jitter", "mixed:1", "--quiet"]),
+    work: Work::Program("bench jitter mixed:1 --quiet"),
     values: WAITS,
     ..BASE
 };
@@ -66,7 +59,7 @@ pub(super) const JITTER_MIXED: Recipe = Recipe {
 pub(super) const JITTER_AR90: Recipe = Recipe {
     name: "jitter-ar90",
     about: "the same, with delays that follow less from each other",
-    work: Work::Program(&["bench", "jitter", "ar90:1", "--quiet"]),
+    work: Work::Program("bench jitter ar90:1 --quiet"),
     values: WAITS,
     ..BASE
 };
@@ -78,7 +71,7 @@ pub(super) const SCTP_PATHS: Recipe = Recipe {
     work: Work::Bench {
         package: "glassline-sctp",
         target: "memory",
-        arguments: &["paths", "ours"],
+        arguments: "paths ours",
     },
     minutes: (2.0, 2.0),
     ..BASE
@@ -88,18 +81,10 @@ pub(super) const CLUSTER: Recipe = Recipe {
     name: "cluster",
     page: "cluster",
     about: "what a node has to do in clusters of 3 to 1,000 nodes",
-    work: Work::Program(&[
-        "bench",
-        "cluster",
-        "--nodes",
-        "3,10,30,100,300,1000",
-        "--chaos",
-        "0",
-        "--quiet",
-    ]),
-    quick: Some(Work::Program(&[
-        "bench", "cluster", "--nodes", "3,100", "--chaos", "0", "--quiet",
-    ])),
+    work: Work::Program("bench cluster --nodes 3,10,30,100,300,1000 --chaos 0 --quiet"),
+    quick: Some(Work::Program(
+        "bench cluster --nodes 3,100 --chaos 0 --quiet",
+    )),
     minutes: (2.0, 0.2),
     values: &[
         messages(
@@ -130,15 +115,9 @@ pub(super) const CONGESTION: Recipe = Recipe {
     name: "congestion",
     page: "congestion",
     about: "300 live uploads under Glide and others, beside CUBIC",
-    work: Work::Program(&[
-        "bench",
-        "congestion",
-        "--arms",
-        "cubic,bbr-study,copa,glide,glide-coupled",
-        "--sessions",
-        "300",
-        "--quiet",
-    ]),
+    work: Work::Program(
+        "bench congestion --arms cubic,bbr-study,copa,glide,glide-coupled --sessions 300 --quiet",
+    ),
     minutes: (5.0, 5.0),
     needs: &[crate::figures::recipe::Need::Quiet],
     values: &[

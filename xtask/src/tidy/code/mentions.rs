@@ -176,7 +176,8 @@ fn is_sign(token: Option<&TokenTree>, sign: char) -> bool {
     matches!(token, Some(TokenTree::Punct(found)) if found.as_char() == sign)
 }
 
-fn attributes(item: &Item) -> &[Attribute] {
+/// Attributes of an item of any kind.
+pub(in crate::tidy) fn attributes(item: &Item) -> &[Attribute] {
     match item {
         Item::Const(it) => &it.attrs,
         Item::Enum(it) => &it.attrs,

@@ -22,6 +22,7 @@ use std::path::{Path, PathBuf};
 use std::thread::ScopedJoinHandle;
 
 pub(super) use conditions::is_for_tests;
+pub(super) use mentions::attributes;
 use module::Module;
 
 /// One crate, as its sources have it.

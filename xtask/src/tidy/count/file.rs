@@ -10,7 +10,7 @@ use syn::{
     Pat, Signature, Type,
 };
 
-use super::super::code::is_for_tests;
+use super::super::code::{attributes, is_for_tests};
 
 /// Names of protocols, as literals.
 const PROTOCOLS: [&str; 7] = ["moq", "quic", "rtsp", "rtsps", "webrtc", "whep", "whip"];
@@ -92,23 +92,6 @@ fn is_tuple(of: &Type) -> bool {
         Type::Tuple(tuple) => !tuple.elems.is_empty(),
         Type::Reference(reference) => is_tuple(&reference.elem),
         _ => false,
-    }
-}
-
-fn attributes(item: &Item) -> &[Attribute] {
-    match item {
-        Item::Const(it) => &it.attrs,
-        Item::Enum(it) => &it.attrs,
-        Item::Fn(it) => &it.attrs,
-        Item::Impl(it) => &it.attrs,
-        Item::Macro(it) => &it.attrs,
-        Item::Mod(it) => &it.attrs,
-        Item::Static(it) => &it.attrs,
-        Item::Struct(it) => &it.attrs,
-        Item::Trait(it) => &it.attrs,
-        Item::Type(it) => &it.attrs,
-        Item::Use(it) => &it.attrs,
-        _ => &[],
     }
 }
 
