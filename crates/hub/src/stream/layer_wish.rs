@@ -2,7 +2,9 @@
 
 use std::str::FromStr;
 
-use glassline_media::{Kind, Layer, LayerAbsence, LayerIndex, Track, TrackIndex, TrackLayer};
+use glassline_media::{
+    Codec, Kind, Layer, LayerAbsence, LayerIndex, Track, TrackIndex, TrackLayer,
+};
 
 use super::Stream;
 
@@ -52,6 +54,16 @@ pub enum NoSuchLayer {
         /// The reason why the layer does not come.
         detail: String,
     },
+    /// The layer has another codec than its track.
+    #[error(
+        "the layer {rid} is in {codec}, which only viewers get that do not decode the other layers"
+    )]
+    OtherCodec {
+        /// Name of the layer.
+        rid: String,
+        /// Codec of the layer.
+        codec: Codec,
+    },
 }
 
 impl FromStr for LayerWish {
@@ -85,10 +97,16 @@ impl std::fmt::Display for LayerWish {
 
 impl LayerWish {
     /// Returns the layer of `track` that is meant: the base layer for the best one, and of a track with a
-    /// single encoding.
-    fn of(&self, track: &Track) -> Result<LayerIndex, NoSuchLayer> {
+    /// single encoding. Ranks and heights name layers for which `is_of_use` holds.
+    fn of(
+        &self,
+        track: &Track,
+        is_of_use: impl Fn(&Layer) -> bool,
+    ) -> Result<LayerIndex, NoSuchLayer> {
         let text = self.to_string();
-        if let Some(place) = track.layers.iter().position(|it| it.rid == text) {
+        let is_rid = matches!(self.0, Named::Rid(_));
+        let is_named = |it: &Layer| it.rid == text && (is_rid || is_of_use(it));
+        if let Some(place) = track.layers.iter().position(is_named) {
             return match &track.layers[place].absence {
                 Some(LayerAbsence::Failed(detail)) => Err(NoSuchLayer::Failed {
                     rid: text,
@@ -99,7 +117,7 @@ impl LayerWish {
         }
         let of_size = |it: &Layer| it.size.map(|(width, height)| (u32::from(height), width));
         let available = track.layers.iter().enumerate();
-        let available = available.filter(|(_, it)| it.is_available());
+        let available = available.filter(|(_, it)| it.is_available() && is_of_use(it));
         let known = available.filter_map(|(place, it)| Some((of_size(it)?, place)));
         let known: Vec<_> = known.collect();
         let place = |found: Option<&((u32, u16), usize)>| {
@@ -130,19 +148,49 @@ impl LayerWish {
             }
         }
     }
+
+    /// Returns the layer of `track` that is meant, of those in its codec.
+    fn of_codec(&self, track: &Track) -> Result<LayerIndex, NoSuchLayer> {
+        let layer = self.of(track, |it| it.other_codec.is_none())?;
+        let place = usize::from(layer.0).checked_sub(1);
+        let described = place.and_then(|place| track.layers.get(place));
+        match described.and_then(|it| it.other_codec.as_ref()) {
+            None => Ok(layer),
+            Some(other) => Err(NoSuchLayer::OtherCodec {
+                rid: self.to_string(),
+                codec: other.codec,
+            }),
+        }
+    }
 }
 
 impl Stream {
-    /// Returns the layer of the video that `wish` names.
+    /// Returns the layer of the video that `wish` names, in whatever codec.
     ///
     /// # Errors
     /// Returns [`NoSuchLayer`] if the stream has none that is meant.
     pub fn named_layer(&self, wish: &LayerWish) -> Result<TrackLayer, NoSuchLayer> {
+        self.named(|track| wish.of(track, |_| true))
+    }
+
+    /// Returns the layer of the video that `wish` names, for a receiver that can get those in the codec of
+    /// the track only.
+    ///
+    /// # Errors
+    /// Returns [`NoSuchLayer`] if the stream has none that is meant.
+    pub fn named_layer_of_codec(&self, wish: &LayerWish) -> Result<TrackLayer, NoSuchLayer> {
+        self.named(|track| wish.of_codec(track))
+    }
+
+    fn named(
+        &self,
+        meant: impl FnOnce(&Track) -> Result<LayerIndex, NoSuchLayer>,
+    ) -> Result<TrackLayer, NoSuchLayer> {
         let tracks = self.tracks();
         let mut videos = TrackIndex::enumerate(tracks.iter());
         let video = videos.find(|(_, it)| it.kind() == Kind::Video);
         let (track, described) = video.ok_or(NoSuchLayer::NoVideo)?;
-        let layer = wish.of(described)?;
+        let layer = meant(described)?;
         Ok(TrackLayer { track, layer })
     }
 }
@@ -166,7 +214,9 @@ mod tests {
         let wish: LayerWish = wish
             .parse()
             .map_err(|error: LayerWishError| error.to_string())?;
-        let layer = wish.of(&track).map_err(|error| error.to_string())?;
+        let layer = wish
+            .of(&track, |_| true)
+            .map_err(|error| error.to_string())?;
         Ok(layer.0)
     }
 
@@ -199,6 +249,33 @@ mod tests {
         for wish in ["low", "high", "360p"] {
             assert_eq!(named(&[], wish), Ok(0), "a single encoding");
         }
+    }
+
+    #[test]
+    fn receivers_of_one_codec_get_no_layer_in_another_one() {
+        let [sub, rung] = [layer("sub", 360), layer("180p", 180)].map(|it| Layer {
+            other_codec: Some(Box::new(Track::new(Codec::H264))),
+            ..it
+        });
+        let track = Track::new(Codec::H265);
+        let track = track.with_layers(vec![layer("main", 1080), sub, layer("half", 540), rung]);
+        let [of_any, of_codec] = [true, false].map(|is_any| {
+            ["low", "360p", "180p", "high", "main"].map(|wish| {
+                let wish: LayerWish = wish.parse().expect("a name");
+                let layer = match is_any {
+                    true => wish.of(&track, |_| true),
+                    false => wish.of_codec(&track),
+                };
+                layer.map(|it| it.0)
+            })
+        });
+        assert_eq!(of_any, [Ok(4), Ok(2), Ok(4), Ok(0), Ok(1)]);
+        assert_eq!(of_codec, [Ok(3), Ok(3), Ok(3), Ok(0), Ok(1)]);
+        let named: LayerWish = "sub".parse().expect("a name");
+        assert_eq!(
+            named.of_codec(&track).map_err(|error| error.to_string()),
+            Err("the layer sub is in H.264, which only viewers get that do not decode the other layers".into())
+        );
     }
 
     #[test]

@@ -12,7 +12,6 @@ use super::extract::Path;
 use super::problem::Problem;
 use super::{body, resource};
 use crate::app::App;
-use crate::sessions::layer_of;
 
 /// The request as a client writes it. Without a layer, the server chooses by what the path carries.
 #[derive(Debug, Default, Deserialize)]
@@ -66,5 +65,8 @@ fn named(app: &App, name: &StreamName, rid: &str) -> Result<LayerIndex, Problem>
     let wish = wish.map_err(|error| Problem::bad_request(error.to_string()))?;
     let stream = app.hub.stream(name.as_str());
     let stream = stream.ok_or_else(|| Problem::no_stream(name.as_str()))?;
-    layer_of(&stream, &wish).map_err(|why| Problem::no_layer(&why))
+    let named = stream.named_layer_of_codec(&wish);
+    named
+        .map(|it| it.layer)
+        .map_err(|why| Problem::no_layer(&why))
 }

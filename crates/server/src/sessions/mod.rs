@@ -34,7 +34,7 @@ pub(crate) use data_channels::DataChannelSetup;
 pub(crate) use diagnosis::ClientView;
 pub use endings::EndReason;
 pub(crate) use negotiator::{AnsweredOffer, JoinError, Negotiator};
-pub(crate) use offer::{ConnectionAddresses, Offer, OfferError, layer_of};
+pub(crate) use offer::{ConnectionAddresses, Offer, OfferError};
 pub(crate) use past::PastSession;
 pub use peer::Peer;
 pub(crate) use publish::PublishOfferError;

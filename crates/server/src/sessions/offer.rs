@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use glassline_egress::webrtc::LayerRequest;
 use glassline_hub::{LayerWish, NoSuchLayer, State, Status, Stream, StreamName};
-use glassline_media::{Kind, LayerIndex};
+use glassline_media::Kind;
 use glassline_transcoding::Hindered;
 use glassline_webrtc::AcceptError;
 use glassline_webrtc::sdp::{Error, NegotiationError, SessionDescription};
@@ -29,29 +29,6 @@ pub(crate) struct Offer<'a> {
     pub(crate) transcodes_video: bool,
     /// Layer that the viewer names; `None` to choose by the path.
     pub(crate) layer: Option<&'a LayerWish>,
-}
-
-/// Returns the layer of the video of `stream` that a viewer names, which it can get by a session: the base
-/// layer stands for the best one.
-///
-/// # Errors
-/// Returns [`NoSuchLayer`] if the stream has none that is meant.
-pub(crate) fn layer_of(stream: &Stream, wish: &LayerWish) -> Result<LayerIndex, NoSuchLayer> {
-    let named = stream.named_layer(wish)?;
-    let tracks = stream.tracks();
-    let place = usize::from(named.layer.0).checked_sub(1);
-    let described = tracks.get(named.track.get()).zip(place);
-    let layer = described.and_then(|(track, place)| track.layers.get(place));
-    match layer.and_then(|it| it.other_codec.as_ref()) {
-        None => Ok(named.layer),
-        Some(other) => Err(NoSuchLayer::Failed {
-            rid: wish.to_string(),
-            detail: format!(
-                "{} is for viewers that do not decode the other layers",
-                other.codec
-            ),
-        }),
-    }
 }
 
 impl<'a> Offer<'a> {
@@ -83,9 +60,9 @@ impl Offer<'_> {
     /// # Errors
     /// Returns [`NoSuchLayer`] if the stream has none that is meant.
     pub(super) fn layer_request(&self, stream: &Stream) -> Result<LayerRequest, NoSuchLayer> {
-        let pin = self.layer.map(|wish| layer_of(stream, wish));
+        let named = self.layer.map(|wish| stream.named_layer_of_codec(wish));
         Ok(LayerRequest {
-            pin: pin.transpose()?,
+            pin: named.transpose()?.map(|it| it.layer),
             height: None,
         })
     }
