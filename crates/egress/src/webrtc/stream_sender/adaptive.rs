@@ -283,10 +283,11 @@ impl StreamSender {
         false
     }
 
-    /// Returns the layer that the viewer's path calls for, or the best one, which may not be read yet.
-    pub fn wanted(&self) -> Option<TrackLayer> {
+    /// Returns the layer of `stream` that the viewer's path calls for, or the best one, which may not be read
+    /// yet.
+    pub fn wanted(&self, stream: &Stream) -> Option<TrackLayer> {
         let Some(adaptive) = &self.adaptive else {
-            let pinned = |it: &TrackSender| self.pinned(it.source);
+            let pinned = |it: &TrackSender| self.pinned(it.source, stream);
             let targets = self.tracks.iter().filter_map(TrackSender::target);
             return targets.chain(self.tracks.iter().filter_map(pinned)).next();
         };
@@ -310,7 +311,7 @@ impl StreamSender {
         }
         let adaptive = self.adaptive.as_mut().filter(|it| it.place == place);
         let Some(adaptive) = adaptive else {
-            let layer = match (self.pinned(source), self.has_started) {
+            let layer = match (self.pinned(source, stream), self.has_started) {
                 (Some(pinned), _) => pinned,
                 (_, true) => stream.preferred(source.track),
                 (_, false) => stream.beginning(source.track),
@@ -341,13 +342,17 @@ impl StreamSender {
         })
     }
 
-    /// Returns the layer of a track that the viewer asked for, where that is not the best one.
-    pub(super) fn pinned(&self, source: TrackLayer) -> Option<TrackLayer> {
-        let pin = self.request.pin.filter(|it| *it != LayerIndex::BASE)?;
+    /// Returns the layer of a track that the viewer asked for, where that is not the best one, and `stream`
+    /// has it.
+    fn pinned(&self, source: TrackLayer, stream: &Stream) -> Option<TrackLayer> {
+        let pin = self.request.pin?;
+        let place = usize::from(pin.0).checked_sub(1)?;
         let mut tracks = self.tracks.iter();
         let is_video = tracks.any(|it| it.kind() == Kind::Video && it.source == source);
         let is_free = is_video && !self.fixed.contains(&source);
-        is_free.then_some(TrackLayer {
+        let tracks = stream.tracks();
+        let described = tracks.get(source.track.get())?.layers.get(place)?;
+        (is_free && described.is_available()).then_some(TrackLayer {
             layer: pin,
             ..source
         })
@@ -362,6 +367,17 @@ impl StreamSender {
         };
         adaptive.choice.request = request;
         adaptive.choice.settle(&adaptive.rungs, now)
+    }
+
+    /// Takes what the viewer asked for before media began. Returns whether another layer is to be chosen.
+    pub fn settle_request(&mut self, stream: &Stream, now: Instant) -> bool {
+        match &mut self.adaptive {
+            Some(adaptive) => adaptive.choice.settle(&adaptive.rungs, now),
+            None => {
+                let mut sources = self.tracks.iter().map(|it| it.source);
+                sources.any(|it| self.pinned(it, stream).is_some_and(|pinned| pinned != it))
+            }
+        }
     }
 
     /// Returns the layer that the viewer gets, and why; `None` where there is nothing to choose.

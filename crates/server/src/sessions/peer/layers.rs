@@ -75,7 +75,7 @@ impl Peer {
             return None;
         };
         let is_moved = std::mem::take(&mut viewer.is_moved);
-        viewer.sender.wanted().filter(|_| is_moved)
+        viewer.sender.wanted(&self.stream).filter(|_| is_moved)
     }
 
     /// Chooses the layers that the peer gets, because the stream prefers others than before.

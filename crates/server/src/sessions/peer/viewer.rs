@@ -112,7 +112,7 @@ impl Viewer {
             .iter_mut()
             .for_each(TranscodingLease::start);
         self.sender.start(session, stream, now);
-        self.is_moved |= self.sender.is_moving();
+        self.is_moved |= self.sender.settle_request(stream, now) || self.sender.is_moving();
     }
 
     /// Makes the viewer of `from` one of `to`, which [`start`](Self::start) begins. Returns false, and

@@ -405,3 +405,33 @@ fn a_viewer_moves_at_the_keyframe_that_the_hub_keeps_or_asks_for_one() {
     assert!(!sender.is_moving());
     assert_eq!(layers(&sender), [VIDEO.into()]);
 }
+
+#[test]
+fn a_viewer_begins_with_the_layer_that_its_offer_names_while_the_stream_has_it() {
+    let (mut scene, mut random) = (layered(Codec::Vp8), Random(1));
+    let mut publication = Publication::new(Codec::Vp8, &mut random);
+    publication.publish(&mut scene, &mut random, 0);
+    scene.publisher.prefer(of_layer(2));
+    let mut sender = scene.sender();
+    let named = LayerRequest {
+        pin: Some(of_layer(0).layer),
+        ..LayerRequest::default()
+    };
+    assert!(!sender.set_request(named, scene.at(0)), "nothing began");
+    scene.start(&mut sender, 10);
+    assert!(sender.settle_request(&scene.stream, scene.at(10)));
+    assert_eq!(sender.wanted(&scene.stream), Some(of_layer(0)));
+    sender.choose(&scene.session, &scene.stream, scene.at(10));
+    let layers = |sender: &StreamSender| sender.layers().collect::<Vec<_>>();
+    assert_eq!(layers(&sender), [of_layer(0)]);
+    assert!(!sender.settle_request(&scene.stream, scene.at(10)));
+    // The next source has one encoding.
+    let single = vec![Track::new(Codec::Vp8)];
+    let source = glassline_hub::SourceNote::default();
+    let publisher = scene.stream.take_over(source, single, scene.at(50));
+    scene.publisher = publisher.expect("free");
+    sender.choose(&scene.session, &scene.stream, scene.at(50));
+    assert_eq!(layers(&sender), [of_layer(0), VIDEO.into()]);
+    scene.offer(&mut sender, VIDEO, 60, true, &[100]);
+    assert_eq!(layers(&sender), [VIDEO.into()]);
+}

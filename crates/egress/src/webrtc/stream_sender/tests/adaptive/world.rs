@@ -384,7 +384,11 @@ impl World {
                     if self.sender.adapt_layers(session, stream, now) {
                         self.sender.choose(session, stream, now);
                         let report = self.sender.layer_report().expect("layers");
-                        let to = self.sender.wanted().expect("layers").layer;
+                        let to = self
+                            .sender
+                            .wanted(&self.scene.stream)
+                            .expect("layers")
+                            .layer;
                         self.reasons
                             .push((ms, format!("{to:?}: {}", report.reason)));
                     }
