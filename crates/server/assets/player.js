@@ -211,7 +211,7 @@ async function goesOverToHls(reason) {
   if (why === null) return false;
   if (!hls) hlsScripts();
   const refusal = hls ? null : await request(hlsUrl(), { timeoutMs: CONNECT_MS }).then(() => null, (error) => error);
-  isHlsThere = refusal === null;
+  isHlsThere = !hls && refusal === null;
   if (refusal === null) fall(why, reason.message);
   else noteNoHls(refusal);
   return refusal === null;
