@@ -209,9 +209,14 @@ impl TrackWriter {
     ) -> Change {
         let time = unit.decode_time();
         let before = self.latest.replace((time, now));
-        if self.stand_in.is_some() && !self.is_late(time) {
-            self.stand_in(time, now, wall, shared, broadcast);
-            self.stand_in = None;
+        if self.stand_in.is_some() {
+            if !self.is_late(time) {
+                self.stand_in(time, now, wall, shared, broadcast);
+            }
+            // It ends with a late frame, too: those of a track that is always behind the others would never
+            // be in time, because what stands in goes as far as these are.
+            self.flush(shared, broadcast);
+            (self.stand_in, self.silent) = (None, true);
         }
         let jump = before.map_or(Duration::ZERO, |(before, _)| time.saturating_since(before));
         if jump > shared.terms.longest() && !self.silent && self.rendition.is_some() {

@@ -3,6 +3,7 @@
 use glassline_hub::State;
 use glassline_media::Layer;
 
+use super::super::rendition::FileName;
 use super::*;
 
 /// Returns frames of a camera of this width from `from` until `to`, whose own clock begins at zero.
@@ -192,31 +193,51 @@ async fn players_of_a_layer_go_on_with_a_source_of_one() {
     assert!(!text.contains("video0-1"), "nobody begins with it: {text}");
 }
 
+/// Returns the bytes of the newest part of a playlist.
+fn newest_part(scene: &Scene, name: &str) -> Vec<u8> {
+    let playlist = scene.playlist(name);
+    let closed = playlist.segments.iter().flat_map(|it| &it.parts);
+    let part = closed.chain(&playlist.open.parts).last().expect("a part");
+    let file = part.uri.rsplit('/').next().and_then(FileName::parse);
+    let watched = scene.watched.as_ref().expect("it is watched");
+    let rendition = watched.broadcast.rendition(name).expect("it is written");
+    let file = rendition.file(file.expect("a name")).now_or_never();
+    file.expect("it is there").expect("a file").concat()
+}
+
 #[tokio::test]
 async fn audio_that_pauses_beside_video_is_silent_and_comes_back() {
-    let mut scene = Scene::new();
-    let mut publisher = scene.publish(camera_tracks());
-    let mut frames = camera_of(64, ms(0), ms(24_000));
-    let pause = ms(7000)..ms(14_000);
-    frames.retain(|it| it.track == 0 || !pause.contains(&it.time));
-    scene.play(&mut publisher, &frames[..40]);
-    scene.watch();
-    let (until, behind): (Vec<_>, Vec<_>) = frames[40..]
-        .iter()
-        .cloned()
-        .partition(|it| it.arrives < ms(13_000));
-    scene.play(&mut publisher, &until);
-    is_near_end(&scene, "audio0", "video0");
-    scene.play(&mut publisher, &behind);
-    is_near_end(&scene, "audio0", "video0");
-    let errors = scene.errors(OF_SOURCE);
-    assert!(errors.is_empty(), "{errors:#?}");
-    let gaps = scene
-        .playlist("audio0")
-        .segments
-        .iter()
-        .filter(|it| it.is_gap);
-    assert_eq!(gaps.count(), 0);
+    // Many sources send audio a little later than the video of its time.
+    for lag in [ms(0), ms(300)] {
+        let mut scene = Scene::new();
+        let mut publisher = scene.publish(camera_tracks());
+        let mut frames = camera_of(64, ms(0), ms(24_000));
+        let pause = ms(7000)..ms(14_000);
+        frames.retain(|it| it.track == 0 || !pause.contains(&it.time));
+        let audio = frames.iter_mut().filter(|it| it.track == 1);
+        audio.for_each(|it| it.arrives += lag);
+        frames.sort_by_key(|it| it.arrives);
+        scene.play(&mut publisher, &frames[..40]);
+        scene.watch();
+        let (until, behind): (Vec<_>, Vec<_>) = frames[40..]
+            .iter()
+            .cloned()
+            .partition(|it| it.arrives < ms(13_000));
+        let is_sound = |scene: &Scene| {
+            let part = newest_part(scene, "audio0");
+            part.ends_with(&Sent::audio(ms(0)).data)
+        };
+        scene.play(&mut publisher, &until);
+        is_near_end(&scene, "audio0", "video0");
+        assert!(!is_sound(&scene), "{lag:?}: silence");
+        scene.play(&mut publisher, &behind);
+        is_near_end(&scene, "audio0", "video0");
+        assert!(is_sound(&scene), "{lag:?}: it is back");
+        let errors = scene.errors(OF_SOURCE);
+        assert!(errors.is_empty(), "{lag:?}: {errors:#?}");
+        let audio = scene.playlist("audio0").segments.iter();
+        assert_eq!(audio.filter(|it| it.is_gap).count(), 0, "{lag:?}");
+    }
 }
 
 #[tokio::test]
