@@ -27,8 +27,8 @@ pub(super) struct RenditionKey {
 pub(super) enum FrameSource {
     /// The units of this layer.
     Source(TrackLayer),
-    /// No units: nobody plays the rung of a ladder.
-    Paused,
+    /// No units now, and those of this layer later: nobody plays the rung of a ladder.
+    Paused(TrackLayer),
     /// Units in the place of a track that the source does not have.
     StandIn,
 }
@@ -82,7 +82,7 @@ impl RenditionKey {
             aac::LAYER => FrameSource::StandIn,
             _ if !self.is_in(tracks) => FrameSource::Source(track.into()),
             _ if layers.contains(&layer) => FrameSource::Source(layer),
-            _ => FrameSource::Paused,
+            _ => FrameSource::Paused(layer),
         }
     }
 
@@ -157,7 +157,8 @@ mod tests {
         let several = [Track::new(Codec::Vp8).with_layers(vec![described("l"), described("h")])];
         let key = RenditionKey::of(&several, layer(0, 2));
         assert_eq!(key.name(), "video0-2");
-        assert_eq!(key.frames(&several, &[layer(0, 1)]), FrameSource::Paused);
+        let paused = key.frames(&several, &[layer(0, 1)]);
+        assert_eq!(paused, FrameSource::Paused(layer(0, 2)));
         let both = [layer(0, 1), layer(0, 2)];
         assert_eq!(
             key.frames(&several, &both),

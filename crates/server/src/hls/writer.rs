@@ -256,7 +256,11 @@ impl Writer {
     fn write_layers(&mut self, layers: &[TrackLayer], is_other: bool, now: Instant) {
         for writer in &mut self.writers {
             writer.frames = writer.key.frames(&self.tracks, layers);
-            if let (FrameSource::Source(source), true) = (writer.frames, is_other) {
+            let source = match writer.frames {
+                FrameSource::Source(source) | FrameSource::Paused(source) => Some(source),
+                FrameSource::StandIn => None,
+            };
+            if let Some(source) = source.filter(|_| is_other) {
                 let track = &self.tracks[source.track.get()];
                 let track = track.of_layer(source.layer).unwrap_or(track);
                 writer.follow(source, track, &self.shared);

@@ -193,6 +193,60 @@ async fn players_of_a_layer_go_on_with_a_source_of_one() {
     assert!(!text.contains("video0-1"), "nobody begins with it: {text}");
 }
 
+#[tokio::test]
+async fn players_of_a_rung_go_on_with_a_source_of_tracks_in_another_order() {
+    let layer = |rid: &str, is_made_here| Layer {
+        rid: rid.to_owned(),
+        is_made_here,
+        ..Layer::default()
+    };
+    let mut tracks = camera_tracks();
+    tracks[0] = tracks[0]
+        .clone()
+        .with_layers(vec![layer("l", true), layer("h", false)]);
+    let frames = |from, to, is_turned: bool| {
+        let mut frames = Vec::new();
+        for frame in camera_of(64, from, to) {
+            let layers: &[LayerIndex] = match frame.track {
+                0 => &[LayerIndex(1), LayerIndex(2)],
+                _ => &[LayerIndex::BASE],
+            };
+            frames.extend(layers.iter().map(|layer| Sent {
+                layer: *layer,
+                track: frame.track ^ usize::from(is_turned),
+                ..frame.clone()
+            }));
+        }
+        frames
+    };
+    let want = |scene: &Scene| {
+        let watched = scene.watched.as_ref().expect("it is watched");
+        watched.broadcast.want("video0-1");
+    };
+    let mut scene = Scene::new();
+    let mut publisher = scene.publish(tracks.clone());
+    let before = frames(ms(0), ms(8000), false);
+    scene.play(&mut publisher, &before[..80]);
+    scene.watch_with(Settings {
+        // Requests come by the clock of the machine.
+        idle_s: 1_000_000,
+        ..Settings::default()
+    });
+    want(&scene);
+    scene.play(&mut publisher, &before[80..]);
+    publisher.finish(down());
+    tracks.reverse();
+    let mut publisher = scene.publish(tracks);
+    let behind = frames(ms(8000), ms(20_000), true);
+    scene.play(&mut publisher, &behind[..80]);
+    want(&scene);
+    scene.play(&mut publisher, &behind[80..]);
+    let errors = scene.errors(OF_SOURCE);
+    assert!(errors.is_empty(), "{errors:#?}");
+    is_near_end(&scene, "video0-1", "video0-2");
+    assert_eq!(headers(scene.playlist("video0-1")).len(), 2);
+}
+
 /// Returns the bytes of the newest part of a playlist.
 fn newest_part(scene: &Scene, name: &str) -> Vec<u8> {
     let playlist = scene.playlist(name);
@@ -223,16 +277,16 @@ async fn audio_that_pauses_beside_video_is_silent_and_comes_back() {
             .iter()
             .cloned()
             .partition(|it| it.arrives < ms(13_000));
-        let is_sound = |scene: &Scene| {
+        let is_heard = |scene: &Scene| {
             let part = newest_part(scene, "audio0");
             part.ends_with(&Sent::audio(ms(0)).data)
         };
         scene.play(&mut publisher, &until);
         is_near_end(&scene, "audio0", "video0");
-        assert!(!is_sound(&scene), "{lag:?}: silence");
+        assert!(!is_heard(&scene), "{lag:?}: silence");
         scene.play(&mut publisher, &behind);
         is_near_end(&scene, "audio0", "video0");
-        assert!(is_sound(&scene), "{lag:?}: it is back");
+        assert!(is_heard(&scene), "{lag:?}: it is back");
         let errors = scene.errors(OF_SOURCE);
         assert!(errors.is_empty(), "{lag:?}: {errors:#?}");
         let audio = scene.playlist("audio0").segments.iter();

@@ -212,8 +212,11 @@ impl Scene {
 
     /// Begins to write the stream, as the first request has it.
     fn watch(&mut self) {
+        self.watch_with(Settings::default());
+    }
+
+    fn watch_with(&mut self, settings: Settings) {
         let now = self.at(self.now);
-        let settings = Settings::default();
         let broadcast = Arc::new(Broadcast::new(Arc::clone(&self.stream), settings, now));
         let services = Services {
             hub: Arc::clone(&self.hub),
