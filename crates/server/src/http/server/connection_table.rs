@@ -19,8 +19,14 @@ use super::waits::Waits;
 /// The oldest connection that has shown no right yet goes first, and then the oldest one between
 /// two requests, and then the oldest whose requests have all taken long, such as a stream of events. A
 /// connection whose request has just begun is never closed for another.
+///
+/// A part of the places stays with those that have shown no right yet: they need time to send a request,
+/// also while clients with a right hold all other places and open more connections.
 #[derive(Clone, Debug)]
 pub(crate) struct ConnectionTable(Arc<Shared>);
+
+/// Part of the open connections that those without a right have to themselves: one in this number.
+const NEWCOMERS_PART: usize = 8;
 
 #[derive(Debug)]
 struct Shared {
@@ -179,16 +185,36 @@ impl Open {
     }
 
     /// Returns the connection that goes first, of the source with the most connections among those
-    /// with the least right.
+    /// with the least right; of several such sources, the oldest connection.
     fn oldest_of_largest(&self) -> Option<(SourcePrefix, u64)> {
         let now = Instant::now();
-        let of_each = self.by_source.iter().filter_map(|(source, entries)| {
-            let (rank, number) = first_to_go(entries, now)?;
-            Some((rank, entries.len(), *source, number))
-        });
-        let first = of_each.min_by_key(|(rank, count, ..)| (*rank, usize::MAX - count))?;
-        let (_, _, source, number) = first;
-        Some((source, number))
+        let open = self.by_source.values().map(BTreeMap::len).sum::<usize>();
+        let newcomers_part = open / NEWCOMERS_PART;
+        let mut newcomers = 0;
+        let mut first_newcomer = None;
+        let mut first_with_right = None;
+        for (source, entries) in &self.by_source {
+            let others = open - entries.len();
+            for (number, entry) in entries {
+                let rank = entry.activity.eviction_rank(now);
+                let first = match rank {
+                    EvictionRank::Busy => continue,
+                    EvictionRank::HalfOpen => &mut first_newcomer,
+                    EvictionRank::Waiting | EvictionRank::Long => &mut first_with_right,
+                };
+                let candidate = (rank, others, *number, *source);
+                *first = Some(first.map_or(candidate, |before| candidate.min(before)));
+                newcomers += usize::from(rank == EvictionRank::HalfOpen);
+                if rank == EvictionRank::HalfOpen && newcomers > newcomers_part {
+                    break;
+                }
+            }
+        }
+        let first = match newcomers > newcomers_part {
+            true => first_newcomer,
+            false => first_with_right.or(first_newcomer),
+        };
+        first.map(|(_, _, number, source)| (source, number))
     }
 
     /// Removes a connection and asks its task to close it.
@@ -316,6 +342,54 @@ mod tests {
             "it shows no right"
         );
         assert!(!second.is_evicted());
+    }
+
+    /// Clients with a right that keep all places open, and open more.
+    fn flood_with_rights(
+        table: &ConnectionTable,
+        sources: &[&str],
+        connections: usize,
+    ) -> Vec<Client> {
+        let sources = sources.iter().cycle().take(connections);
+        let connected = sources.map(|source| {
+            let client = connect(table, source);
+            let request = client.activity.begin_request(Instant::now());
+            client.activity.note_granted();
+            client.activity.end_request(request, Instant::now());
+            client
+        });
+        connected.collect()
+    }
+
+    #[test]
+    fn newcomers_have_time_for_a_request_while_others_with_a_right_open_connections() {
+        for sources in [["192.0.2.1", "192.0.2.2", "192.0.2.3"], ["192.0.2.1"; 3]] {
+            let table = ConnectionTable::new(64, 64);
+            let before = flood_with_rights(&table, &sources, 64);
+            let newcomers = ["192.0.2.7", "192.0.2.8"].map(|it| connect(&table, it));
+            let flood = flood_with_rights(&table, &sources, 100);
+            assert!(
+                newcomers
+                    .iter()
+                    .all(|it| it.slot.is_some() && !it.is_evicted())
+            );
+            let held = before.iter().chain(&flood).filter(|it| !it.is_evicted());
+            assert_eq!(held.count(), 62, "the flood displaces itself");
+        }
+    }
+
+    #[test]
+    fn newcomers_of_many_addresses_displace_each_other_from_the_oldest_on() {
+        let table = ConnectionTable::new(64, 64);
+        let page = flood_with_rights(&table, &["192.0.2.1"], 56);
+        let clients: Vec<_> = (0..100_u8)
+            .map(|last| connect(&table, &format!("198.51.100.{last}")))
+            .collect();
+        let evicted = clients.iter().map(Client::is_evicted).collect::<Vec<_>>();
+        let (old, new) = evicted.split_at(clients.len() - 9);
+        assert!(old.iter().all(|it| *it) && !new.contains(&true));
+        let closed = page.iter().filter(|it| it.is_evicted());
+        assert_eq!(closed.count(), 1, "the part of the newcomers is full");
     }
 
     #[test]
