@@ -125,7 +125,7 @@ fn an_empty_table_of_descriptors_is_survived() -> Result<(), Failed> {
     let highest = highest_descriptor(server.id())?;
     limit(&server, highest + 1)?;
     let mut held = Vec::new();
-    // Connections with a session do not make room for others.
+    // Connections that play do not make room for others.
     while let Some(stream) = hold_rtsp(&server)? {
         held.push(stream);
         if held.len() > highest {
@@ -180,12 +180,22 @@ fn ask_rtsp(server: &Server) -> Result<Option<TcpStream>, String> {
     asked(server, options)
 }
 
-/// Connects by RTSP and sets up a track; returns `None` if the server refuses the connection.
+/// Connects by RTSP and plays a track; returns `None` if the server refuses the connection.
 fn hold_rtsp(server: &Server) -> Result<Option<TcpStream>, String> {
     let url = format!("{}/trackID=0", server.rtsp_url("demo"));
     let transport = "Transport: RTP/AVP/TCP;unicast;interleaved=0-1\r\n";
-    let request = format!("SETUP {url} RTSP/1.0\r\nCSeq: 1\r\n{transport}\r\n");
-    asked(server, |stream| ask(stream, &request))
+    let set_up = format!("SETUP {url} RTSP/1.0\r\nCSeq: 1\r\n{transport}\r\n");
+    asked(server, |stream| {
+        let answer = ask(stream, &set_up)?;
+        let session = answer.lines().find(|line| line.starts_with("Session: "));
+        let session = session.and_then(|line| line.split(';').next());
+        let session = session.ok_or_else(|| io::Error::other(answer.clone()))?;
+        ask(
+            stream,
+            &format!("PLAY {url} RTSP/1.0\r\nCSeq: 2\r\n{session}\r\n\r\n"),
+        )?;
+        Ok(())
+    })
 }
 
 fn asked(
@@ -211,21 +221,29 @@ fn asked(
 
 /// Sends OPTIONS by RTSP and reads the whole answer.
 fn options(stream: &mut TcpStream) -> io::Result<()> {
-    ask(stream, "OPTIONS * RTSP/1.0\r\nCSeq: 1\r\n\r\n")
+    ask(stream, "OPTIONS * RTSP/1.0\r\nCSeq: 1\r\n\r\n").map(drop)
 }
 
-/// Sends a request by RTSP and reads the whole answer, which has no body.
-fn ask(stream: &mut TcpStream, request: &str) -> io::Result<()> {
+/// Sends a request by RTSP and reads the whole answer, which has no body. Media before it is dropped.
+fn ask(stream: &mut TcpStream, request: &str) -> io::Result<String> {
     stream.write_all(request.as_bytes())?;
     let mut answer = Vec::new();
     while !answer.ends_with(b"\r\n\r\n") {
         let mut byte = [0];
         stream.read_exact(&mut byte)?;
+        if answer.is_empty() && byte == *b"$" {
+            let mut head = [0; 3];
+            stream.read_exact(&mut head)?;
+            let length = u16::from_be_bytes([head[1], head[2]]);
+            stream.read_exact(&mut vec![0; usize::from(length)])?;
+            continue;
+        }
         answer.extend(byte);
     }
-    match answer.starts_with(b"RTSP/1.0 200 ") {
-        true => Ok(()),
-        false => Err(io::Error::other(String::from_utf8_lossy(&answer))),
+    let answer = String::from_utf8_lossy(&answer).into_owned();
+    match answer.starts_with("RTSP/1.0 200 ") {
+        true => Ok(answer),
+        false => Err(io::Error::other(answer)),
     }
 }
 

@@ -207,6 +207,13 @@ impl Client {
         self.player().is_some_and(PlaySession::is_playing)
     }
 
+    /// Returns whether the client plays or publishes. A session that was only set up is cheap to keep
+    /// open, and must not hold a place against those who would use it.
+    pub(super) fn is_served(&self) -> bool {
+        let is_publishing = |session: &PublishSession| session.recording.is_live();
+        self.is_playing() || self.publisher().is_some_and(is_publishing)
+    }
+
     /// Withdraws the client's rights if the users have changed since they were checked: its next
     /// request is checked with the present users.
     pub(super) fn recheck_rights(&mut self, users: &Users) {

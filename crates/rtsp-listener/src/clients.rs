@@ -171,7 +171,7 @@ impl Clients {
         Ok(())
     }
 
-    /// Closes the oldest connection whose client has shown no right yet, of `source` if that is
+    /// Closes the oldest connection whose client neither plays nor publishes, of `source` if that is
     /// given. Returns false if there is none.
     pub(super) fn make_room(&mut self, source: Option<SourcePrefix>) -> bool {
         while let Some(key) = self.newcomers.take_oldest(source) {
@@ -179,8 +179,8 @@ impl Clients {
                 continue;
             };
             client.arrival = None;
-            if matches!(client.role, Role::Idle) {
-                tracing::debug!(client = %client.name(), "RTSP connection closed: it had no session, and others need its place");
+            if !client.is_served() {
+                tracing::debug!(client = %client.name(), "RTSP connection closed: it neither played nor published, and others need its place");
                 self.delivery.counters.closed_for_others.add(1);
                 self.note_end(key, &ConnectionEnd::Evicted, Instant::now());
                 self.release(key);

@@ -37,8 +37,8 @@ pub(super) enum Command {
     Claimed(Box<ClaimOutcome>),
     /// The other connection of a client's tunnel, which another thread accepted.
     Tunnel(Box<Handover>),
-    /// Close the oldest connection without a session, of this source prefix if one is given, because
-    /// another thread refused a connection and has none to close.
+    /// Close the oldest connection that neither plays nor publishes, of this source prefix if one is
+    /// given, because another thread refused a connection and has none to close.
     MakeRoom(Option<SourcePrefix>),
     /// End every session and then the thread.
     Stop,

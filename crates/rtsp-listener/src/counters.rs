@@ -41,7 +41,7 @@ pub struct Counters {
     pub closed_tracks_changed: Counter,
     /// Clients closed because the stream was deleted.
     pub closed_deleted: Counter,
-    /// Connections without a session closed because others needed their places.
+    /// Connections that neither played nor published, closed because others needed their places.
     pub closed_for_others: Counter,
     /// SRTP packets of publishers that were not authentic under the publisher's keys.
     pub srtp_refused: Counter,

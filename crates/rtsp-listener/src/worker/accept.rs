@@ -39,7 +39,7 @@ impl Worker {
         self.listeners.leave_rest(index, now);
     }
 
-    /// Closes connections whose clients have shown no right yet, because the process has no
+    /// Closes connections whose clients neither play nor publish, because the process has no
     /// descriptor left. If this thread has none, connections that wait to be accepted are refused,
     /// and the other threads are asked to make room.
     fn shed(&mut self, index: usize, now: Instant) {
@@ -66,8 +66,8 @@ impl Worker {
     }
 
     /// Returns the right to one more connection from `peer`. If the limit is reached, a connection
-    /// without a session is closed in favor of the new one: of the same source prefix if the limit
-    /// of the source is reached, of any if that of the server is.
+    /// that neither plays nor publishes is closed in favor of the new one: of the same source prefix
+    /// if the limit of the source is reached, of any if that of the server is.
     fn admit(&mut self, peer: IpAddr) -> Option<ConnectionPermit> {
         if self.stopping.is_some() {
             return None;
@@ -80,13 +80,12 @@ impl Worker {
         if self.clients.make_room(source) {
             return self.shared.connections.admit(peer).ok();
         }
-        // The connections without a session are on other threads. The client's next attempt finds
-        // room.
+        // Such connections may be on other threads. The client's next attempt finds room.
         self.ask_others_for_room(source);
         None
     }
 
-    /// Has each other thread close a connection without a session, of `source` if that is given.
+    /// Has each other thread close a connection that is not served, of `source` if that is given.
     fn ask_others_for_room(&self, source: Option<SourcePrefix>) {
         let threads = self.shared.threads().len();
         for thread in (0..threads).filter(|thread| *thread != self.index) {

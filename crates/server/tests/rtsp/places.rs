@@ -60,7 +60,34 @@ fn a_host_that_takes_every_place_without_a_session_leaves_room_for_others() {
 }
 
 #[test]
-fn clients_with_a_session_make_room_for_nobody() {
+fn sessions_that_are_only_set_up_make_room_for_others() {
+    let running = Running::with(1, |config| config.rtsp.clients = 5);
+    let source = Source::start(&running.stream(), Film::default());
+    source.await_published(|units| units.len() > 5);
+    let mut player = connect(&running, HERE);
+    let answer = player.play(&running);
+    assert!(answer.contains("200 OK"), "{answer}");
+    let track = format!("rtsp://{}/{STREAM}/trackID=0", running.rtsp());
+    let transport = "Transport: RTP/AVP/TCP;unicast;interleaved=0-1\r\n";
+    let set_up = |_| {
+        let mut hand = connect(&running, HERE);
+        let answer = hand.ask("SETUP", &track, transport);
+        assert!(answer.contains("200 OK"), "{answer}");
+        hand
+    };
+    let mut held: Vec<_> = (0..4).map(set_up).collect();
+    for from in [HERE, ELSEWHERE] {
+        let answer = describe(&running, from);
+        assert!(answer.contains("200 OK"), "{from}: {answer}");
+    }
+    assert!(is_closed(&mut held[0].stream, SOON), "the oldest made room");
+    assert!(!is_closed(&mut held[3].stream, Duration::from_millis(200)));
+    assert_eq!(player.byte(), b'$', "it still plays");
+    player.frame();
+}
+
+#[test]
+fn clients_that_play_make_room_for_nobody() {
     let running = Running::with(1, |config| {
         config.rtsp.clients = 8;
         config.rtsp.clients_per_address = Some(2);
