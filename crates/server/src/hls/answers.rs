@@ -30,6 +30,9 @@ pub(super) const FILES_KEPT_S: u32 = 3600;
 
 const FILE: HeaderValue = HeaderValue::from_static("public, max-age=3600, immutable");
 
+/// Room for the headers of an answer.
+const HEADERS: usize = 8;
+
 const SHORT: HeaderValue = HeaderValue::from_static("public, max-age=1");
 
 /// Seconds for which an answer is kept, and by whom.
@@ -86,19 +89,31 @@ fn media_playlist(
     request: &HeaderMap,
     body: impl FnOnce(bool) -> Body,
 ) -> Response {
-    let mut headers = HeaderMap::new();
+    let mut headers = HeaderMap::with_capacity(HEADERS);
     headers.insert(header::CACHE_CONTROL, keep.value(false));
     headers.insert(header::ETAG, ours(entity_tag));
     headers.append(header::VARY, HeaderValue::from_static("accept-encoding"));
     if has_already(request, entity_tag) {
-        return (StatusCode::NOT_MODIFIED, headers).into_response();
+        return not_modified(headers);
     }
     headers.insert(header::CONTENT_TYPE, PLAYLIST);
     let is_gzip = accepts_gzip(request);
     if is_gzip {
         headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
     }
-    (headers, body(is_gzip)).into_response()
+    found(headers, body(is_gzip))
+}
+
+fn found(headers: HeaderMap, body: Body) -> Response {
+    let mut response = Response::new(body);
+    *response.headers_mut() = headers;
+    response
+}
+
+fn not_modified(headers: HeaderMap) -> Response {
+    let mut response = found(headers, Body::empty());
+    *response.status_mut() = StatusCode::NOT_MODIFIED;
+    response
 }
 
 /// Answers with a file of a live stream.
@@ -154,16 +169,16 @@ struct FileBody {
 impl FileBody {
     fn answer(self, name: &str, keep: Keep, request: &HeaderMap) -> Response {
         let entity_tag = format!("\"{name}\"");
-        let mut headers = HeaderMap::new();
+        let mut headers = HeaderMap::with_capacity(HEADERS);
         headers.insert(header::CACHE_CONTROL, keep.value(true));
         headers.insert(header::ETAG, ours(&entity_tag));
         if has_already(request, &entity_tag) {
-            return (StatusCode::NOT_MODIFIED, headers).into_response();
+            return not_modified(headers);
         }
         let media_type = HeaderValue::from_static(self.media_type);
         headers.insert(header::CONTENT_TYPE, media_type);
         headers.insert(header::CONTENT_LENGTH, self.bytes.into());
-        (headers, self.body).into_response()
+        found(headers, self.body)
     }
 }
 

@@ -18,6 +18,7 @@ mod audience;
 mod broadcast;
 mod cadence;
 mod dates;
+mod direct;
 mod files;
 mod metrics;
 mod pass;
@@ -42,6 +43,7 @@ use glassline_access::auth::Action;
 
 use crate::http::ViewerRoutes;
 use crate::http::rules::Right;
+pub(crate) use direct::LiveFiles;
 pub(crate) use protocol::Hls;
 
 /// Returns the routes of the protocol, each with its right. The handlers behind a pass check it, and the

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use axum::extract::{ConnectInfo, RawQuery, Request, State};
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::{HeaderMap, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use glassline_access::auth::TOKEN_BYTES_MAX;
 use glassline_hls::{Directives, DirectivesError};
@@ -64,53 +64,16 @@ pub(super) async fn playlist(
     Path((name, pass, playlist)): Path<(String, String, String)>,
     request: Request,
 ) -> Result<Response, Problem> {
-    let (uri, headers) = (request.uri(), request.headers());
-    let hls = service(&app);
-    if !hls.key.is_valid(&pass, &name, Opens::Playlists, hls.unix()) {
-        let unpassed = Unpassed {
-            connection,
-            headers,
-            uri,
-            protocol: "hls",
-        };
-        unpassed.may_read(&app, &name).await?;
-    }
-    let directives = directives(uri.query().unwrap_or_default())?;
-    let Some(rendition) = playlist.strip_suffix(".m3u8") else {
-        return Ok(nothing(&format!(
-            "there is no playlist called '{playlist}'"
-        )));
+    let asked = PassedRequest {
+        app: &app,
+        connection,
+        waiter: &waiter,
+        headers: request.headers(),
+        uri: request.uri(),
+        name: &name,
+        pass: &pass,
     };
-    let waiting = async {
-        let broadcast = begun(&app, connection, &name).await?;
-        broadcast.want(rendition);
-        let rendition = broadcast.awaited(rendition, PATIENCE).await;
-        Ok::<_, Problem>((broadcast, rendition))
-    };
-    let (broadcast, rendition) = hls.waiting(&waiter, waiting).await??;
-    note_viewer(&broadcast, connection, headers);
-    let Some(rendition) = rendition else {
-        return Ok(nothing(&format!(
-            "'{name}' has no playlist called '{playlist}' now"
-        )));
-    };
-    let reports = || broadcast.reports(&rendition);
-    let waiting = rendition.playlist(&directives, reports);
-    let found = hls.waiting(&waiter, waiting).await?;
-    broadcast.note_use(Instant::now());
-    let target = u32::try_from(rendition.target().as_secs()).unwrap_or(1);
-    let kept = if directives.segment.is_some() {
-        target * 6
-    } else {
-        1
-    };
-    match found {
-        Ok(text) => {
-            hls.counters.playlists.add(1);
-            Ok(answers::playlist(&text, Keep::ByAll(kept), headers))
-        }
-        Err(refusal) => Ok(hls.refused(refusal, &rendition)),
-    }
+    asked.playlist(&playlist).await
 }
 
 /// Answers `GET /{stream}/hls/{pass}/{rendition}/{file}`.
@@ -121,38 +84,124 @@ pub(super) async fn file(
     Path((name, pass, rendition, file)): Path<(String, String, String, String)>,
     request: Request,
 ) -> Result<Response, Problem> {
-    let hls = service(&app);
-    let headers = request.headers();
-    if !hls.key.is_valid(&pass, &name, Opens::Files, hls.unix()) {
+    let asked = PassedRequest {
+        app: &app,
+        connection,
+        waiter: &waiter,
+        headers: request.headers(),
+        uri: request.uri(),
+        name: &name,
+        pass: &pass,
+    };
+    asked.file(&rendition, &file).await
+}
+
+/// A request with a pass.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PassedRequest<'a> {
+    pub(super) app: &'a App,
+    pub(super) connection: ConnectionAddresses,
+    pub(super) waiter: &'a Waiter,
+    pub(super) headers: &'a HeaderMap,
+    pub(super) uri: &'a Uri,
+    /// Name of the stream.
+    pub(super) name: &'a str,
+    pub(super) pass: &'a str,
+}
+
+impl PassedRequest<'_> {
+    /// Checks that the pass is valid, or that the request shows a right to read in its place.
+    async fn check(&self, opens: Opens) -> Result<(), Problem> {
+        let hls = service(self.app);
+        if hls.key.is_valid(self.pass, self.name, opens, hls.unix()) {
+            return Ok(());
+        }
         let unpassed = Unpassed {
-            connection,
-            headers,
-            uri: request.uri(),
+            connection: self.connection,
+            headers: self.headers,
+            uri: self.uri,
             protocol: "hls",
         };
-        unpassed.may_read(&app, &name).await?;
+        // Few requests come here, and the future of each has room for all that it may wait for.
+        Box::pin(unpassed.may_read(self.app, self.name)).await
     }
-    let broadcast = hls.find(&name);
-    let rendition = broadcast.and_then(|it| it.rendition(&rendition));
-    let (Some(rendition), Some(asked)) = (rendition, FileName::parse(&file)) else {
-        return Ok(nothing(&format!("'{name}' has no file of this name now")));
-    };
-    match hls.waiting(&waiter, rendition.file(asked)).await? {
-        Ok(pieces) => {
-            let bytes: usize = pieces.iter().map(bytes::Bytes::len).sum();
-            hls.counters.files.add(1);
-            hls.counters.bytes.add(bytes as u64);
-            let keep = Keep::ByAll(answers::FILES_KEPT_S);
-            Ok(answers::file(
-                pieces,
-                rendition.key.kind,
-                &file,
-                keep,
-                headers,
-            ))
+
+    pub(super) async fn playlist(&self, playlist: &str) -> Result<Response, Problem> {
+        let (hls, name) = (service(self.app), self.name);
+        self.check(Opens::Playlists).await?;
+        let directives = directives(self.uri.query().unwrap_or_default())?;
+        let Some(rendition) = playlist.strip_suffix(".m3u8") else {
+            return Ok(nothing(&format!(
+                "there is no playlist called '{playlist}'"
+            )));
+        };
+        let broadcast = match present(self.app, name) {
+            Some(present) => present,
+            None => {
+                let beginning = begun(self.app, self.connection, name);
+                Box::pin(hls.waiting(self.waiter, beginning)).await??
+            }
+        };
+        broadcast.want(rendition);
+        let rendition = match broadcast.rendition(rendition) {
+            Some(found) => Some(found),
+            None => {
+                let awaited = broadcast.awaited(rendition, PATIENCE);
+                Box::pin(hls.waiting(self.waiter, awaited)).await?
+            }
+        };
+        note_viewer(&broadcast, self.connection, self.headers);
+        let Some(rendition) = rendition else {
+            return Ok(nothing(&format!(
+                "'{name}' has no playlist called '{playlist}' now"
+            )));
+        };
+        let reports = || broadcast.reports(&rendition);
+        let waiting = rendition.playlist(&directives, reports);
+        let found = hls.waiting(self.waiter, waiting).await?;
+        broadcast.note_use(Instant::now());
+        let target = u32::try_from(rendition.target().as_secs()).unwrap_or(1);
+        let kept = if directives.segment.is_some() {
+            target * 6
+        } else {
+            1
+        };
+        match found {
+            Ok(text) => {
+                hls.counters.playlists.add(1);
+                Ok(answers::playlist(&text, Keep::ByAll(kept), self.headers))
+            }
+            Err(refusal) => Ok(hls.refused(refusal, &rendition)),
         }
-        Err(refusal) => Ok(hls.refused(refusal, &rendition)),
     }
+
+    pub(super) async fn file(&self, rendition: &str, file: &str) -> Result<Response, Problem> {
+        let (hls, name) = (service(self.app), self.name);
+        self.check(Opens::Files).await?;
+        let broadcast = hls.find(name);
+        let rendition = broadcast.and_then(|it| it.rendition(rendition));
+        let (Some(rendition), Some(asked)) = (rendition, FileName::parse(file)) else {
+            return Ok(nothing(&format!("'{name}' has no file of this name now")));
+        };
+        match hls.waiting(self.waiter, rendition.file(asked)).await? {
+            Ok(pieces) => {
+                let bytes: usize = pieces.iter().map(bytes::Bytes::len).sum();
+                hls.counters.files.add(1);
+                hls.counters.bytes.add(bytes as u64);
+                let keep = Keep::ByAll(answers::FILES_KEPT_S);
+                let kind = rendition.key.kind;
+                Ok(answers::file(pieces, kind, file, keep, self.headers))
+            }
+            Err(refusal) => Ok(hls.refused(refusal, &rendition)),
+        }
+    }
+}
+
+/// Returns the broadcast of the stream with this name, if it has begun.
+fn present(app: &App, name: &str) -> Option<Arc<Broadcast>> {
+    let present = service(app).find(name)?;
+    let stream = app.hub.stream(name)?;
+    Arc::ptr_eq(&stream, &present.stream).then_some(present)
 }
 
 /// Returns the broadcast of a stream, which is connected for it if it comes on demand, or pulled from
@@ -162,13 +211,7 @@ async fn begun(
     connection: ConnectionAddresses,
     name: &str,
 ) -> Result<Arc<Broadcast>, Problem> {
-    let hls = service(app);
-    if let Some(present) = hls.find(name)
-        && app
-            .hub
-            .stream(name)
-            .is_some_and(|it| Arc::ptr_eq(&it, &present.stream))
-    {
+    if let Some(present) = present(app, name) {
         return Ok(present);
     }
     let pulled = match (app.hub.stream(name), app.sessions.directory()) {
@@ -192,7 +235,7 @@ async fn begun(
     if !stream.tracks().iter().any(is_carried) {
         return Err(not_carried(name, &stream.tracks()));
     }
-    hls.begin(&stream).map_err(Problem::from)
+    service(app).begin(&stream).map_err(Problem::from)
 }
 
 pub(super) fn service(app: &App) -> &Hls {

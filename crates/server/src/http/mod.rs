@@ -22,7 +22,7 @@ mod escaped;
 pub(crate) mod extract;
 #[cfg(debug_assertions)]
 mod fault;
-mod forwarded;
+pub(crate) mod forwarded;
 mod frames;
 mod guard;
 mod health;
@@ -36,7 +36,7 @@ mod page_guard;
 mod pages;
 mod paging;
 mod panics;
-mod passed;
+pub(crate) mod passed;
 mod past;
 pub(crate) mod playback;
 pub(crate) mod problem;

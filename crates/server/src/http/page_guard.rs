@@ -118,10 +118,10 @@ pub(super) async fn operators(
 /// Checks a request to the listener for viewers. Where reading needs a credential, a page of a
 /// stranger has none, and handlers refuse it. A token, which such a page cannot know either, is
 /// enough elsewhere.
-pub(super) fn check(
+pub(super) fn check<B>(
     app: &App,
     connection: ConnectionAddresses,
-    request: &Request,
+    request: &Request<B>,
 ) -> Result<(), PageRefusal> {
     let shown = Shown::new(connection, request.headers(), request.uri());
     let by = shown.requester();

@@ -11,9 +11,14 @@ use crate::app::App;
 
 /// Answers with status 500 if the handler of a request panics.
 pub(super) async fn contain(State(app): State<App>, request: Request, next: Next) -> Response {
+    contained(&app, next.run(request)).await
+}
+
+/// Returns what `answering` returns, or status 500 if it panics.
+pub(super) async fn contained(app: &App, answering: impl Future<Output = Response>) -> Response {
     let answered = async {
         app.supervisor.fault_point(FaultPoint::HttpRequest);
-        next.run(request).await
+        answering.await
     };
     let answered = app.supervisor.catch_task(Part::Http, answered);
     answered.await.unwrap_or_else(|_| {

@@ -1,7 +1,7 @@
-//! The layer around routes whose handlers check passes themselves: those of HLS, of which each viewer asks
+//! The guard of requests whose handlers check passes themselves: those of HLS, of which each viewer asks
 //! for twenty files a second.
 //!
-//! It has what other routes get from a dozen layers, as far as such a route needs it: pages of strangers are
+//! It does what other routes get from a dozen layers, as far as such a request needs it: pages of strangers are
 //! kept away, configured sites may read the answers, errors are for people, and a panic costs one request.
 
 use axum::extract::{ConnectInfo, Request, State};
@@ -15,24 +15,34 @@ use super::{escaped, panics};
 use crate::app::App;
 use crate::sessions::ConnectionAddresses;
 
-/// Lets requests of pages pass that may be here, and adapts the answer to whoever asks.
+/// The guard as a layer around routes.
 pub(super) async fn guard(
     State(app): State<App>,
     ConnectInfo(connection): ConnectInfo<ConnectionAddresses>,
     request: Request,
     next: Next,
 ) -> Response {
+    guarded(&app, connection, request, |request| next.run(request)).await
+}
+
+/// Lets requests of pages pass to `answer` that may be here, and adapts the answer to whoever asks.
+pub(crate) async fn guarded<B, F: Future<Output = Response>>(
+    app: &App,
+    connection: ConnectionAddresses,
+    request: Request<B>,
+    answer: impl FnOnce(Request<B>) -> F,
+) -> Response {
     let is_head = request.method() == Method::HEAD;
     let (asking, is_for_page) = (Asking::of(request.headers()), wants_page(&request));
-    let response = match page_guard::check(&app, connection, &request) {
+    let response = match page_guard::check(app, connection, &request) {
         Ok(()) => {
-            let answered = panics::contain(State(app.clone()), request, next).await;
-            asking.allowed(&app, false, answered)
+            let answered = panics::contained(app, answer(request)).await;
+            asking.allowed(app, false, answered)
         }
         Err(refusal) => page_guard::refuse(&refusal).into_response(),
     };
     match response.status().is_success() || is_head {
         true => response,
-        false => problem_page::shown(is_for_page, escaped::escape_body(response).await),
+        false => problem_page::shown(is_for_page, Box::pin(escaped::escape_body(response)).await),
     }
 }

@@ -23,7 +23,7 @@ pub(super) async fn for_browsers(request: Request, next: Next) -> Response {
 }
 
 /// Returns whether a browser that navigates asks.
-pub(super) fn wants_page(request: &Request) -> bool {
+pub(super) fn wants_page<B>(request: &Request<B>) -> bool {
     let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
     let is_of_api = request.uri().path().starts_with("/api/");
     is_read && !is_of_api && accepts_pages(request.headers())

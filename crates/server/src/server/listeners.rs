@@ -3,7 +3,6 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use axum::Router;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
@@ -13,6 +12,8 @@ use glassline_rtsp_listener as rtsp;
 use super::StartError;
 use super::certificates::Certificates;
 use crate::app::{App, HttpPorts};
+use crate::hls::LiveFiles;
+use crate::http::server::Handlers;
 use crate::http::{self, ViewerRoutes, server};
 
 /// Opens the ports of RTSP, plain and within TLS; either may be turned off.
@@ -120,12 +121,13 @@ impl HttpListeners {
         let member = app.sessions.directory().and_then(|it| it.member());
         let viewers = Clients {
             places: app.http.places.clone(),
-            router: http::public(app.clone(), routes()),
+            handlers: Handlers::from(http::public(app.clone(), routes()))
+                .behind(Arc::new(LiveFiles(app.clone()))),
             drain: member.map(|it| it.draining()),
         };
         let operators = Clients {
             places: app.http.operators.clone(),
-            router: http::admin(app.clone()),
+            handlers: http::admin(app.clone()).into(),
             drain: None,
         };
         let counters = &app.http.counters;
@@ -138,7 +140,7 @@ impl HttpListeners {
             };
             let serving = server::serve(
                 listener?,
-                clients.router.clone(),
+                clients.handlers.clone(),
                 options,
                 Arc::clone(counters),
                 Arc::clone(&app.supervisor),
@@ -164,7 +166,7 @@ impl HttpListeners {
 /// The parts that ports for one kind of clients share.
 struct Clients {
     places: server::Places,
-    router: Router,
+    handlers: Handlers,
     drain: server::Drain,
 }
 

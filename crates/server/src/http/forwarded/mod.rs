@@ -82,6 +82,14 @@ fn is_from_proxy(app: &App, request: &Request) -> bool {
     })
 }
 
+/// Returns whether a request comes as its client made it: the server offers itself below no other path, and
+/// `client` is no trusted proxy.
+pub(crate) fn is_plain(app: &App, client: ConnectionAddresses) -> bool {
+    let config = app.config();
+    let (proxies, peer) = (&config.http.trusted_proxies, client.peer.ip());
+    config.http.base_path.as_str().is_empty() && !proxies.iter().any(|it| it.contains(peer))
+}
+
 /// The report of a trusted proxy about a request.
 struct ForwardedRequest {
     origin: Origin,

@@ -5,7 +5,6 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use axum::Router;
 use futures_util::FutureExt;
 use glassline_events::failures::{ClientRole, ConnectionFailure, Failures, Protocol, Stage};
 use glassline_runtime::{
@@ -24,6 +23,7 @@ use super::connection::{self, Reached, Version};
 use super::connection_table::{ConnectionSlot, ConnectionTable};
 use super::counters::{Counters, OpenConnection};
 use super::ending::{Drain, Ending};
+use super::handlers::Handlers;
 use super::{handshake, waits};
 use crate::sessions::ConnectionAddresses;
 
@@ -114,12 +114,12 @@ pub(crate) struct Options {
     pub(crate) drain: Drain,
 }
 
-/// Serves the connections of `listener` with `router` until the server is `stopped`, and then until
+/// Serves the connections of `listener` with `handlers` until the server is `stopped`, and then until
 /// every request in progress is answered. After a panic the listener goes on accepting, and its open
 /// connections go on, too; after panics again and again the server fails.
 pub(crate) async fn serve(
     listener: Listener,
-    router: Router,
+    mut handlers: Handlers,
     options: Options,
     counters: Arc<Counters>,
     supervisor: Arc<Supervisor>,
@@ -128,8 +128,16 @@ pub(crate) async fn serve(
     let name = options.name;
     let heartbeat = supervisor.register(Part::Http, name);
     let tls = listener.tls;
-    let router = router.layer(waits::layer(options.places.waits().clone()));
-    let limits = Acceptor::new(router, tls, options, counters, &supervisor, stopped.clone());
+    let waits = waits::layer(options.places.waits().clone());
+    handlers.router = handlers.router.layer(waits);
+    let limits = Acceptor::new(
+        handlers,
+        tls,
+        options,
+        counters,
+        &supervisor,
+        stopped.clone(),
+    );
     // The lock is free whenever accepting begins anew.
     let acceptor = Mutex::new((limits, listener.socket));
     let accept = || async {
@@ -178,7 +186,7 @@ fn refused(peer: SocketAddr, refusal: ConnectionRefusal) -> ConnectionFailure {
 
 /// Accepts connections and starts a task for each.
 struct Acceptor {
-    router: Router,
+    handlers: Handlers,
     tls: Option<Arc<ServerConfig>>,
     name: &'static str,
     counters: Arc<Counters>,
@@ -199,7 +207,7 @@ struct Acceptor {
 
 impl Acceptor {
     fn new(
-        router: Router,
+        handlers: Handlers,
         tls: Option<Arc<ServerConfig>>,
         options: Options,
         counters: Arc<Counters>,
@@ -211,7 +219,7 @@ impl Acceptor {
             Some(_) => SourceRates::new(HANDSHAKES_PER_S, HANDSHAKES_AT_ONCE),
         };
         Self {
-            router,
+            handlers,
             tls,
             name: options.name,
             counters,
@@ -357,7 +365,7 @@ impl Acceptor {
             peer,
             local: stream.local_addr()?,
         };
-        let (router, mut ending) = (self.router.clone(), self.ending.clone());
+        let (handlers, mut ending) = (self.handlers.clone(), self.ending.clone());
         let tls = self.tls.clone();
         let mut open = OpenConnection::new(Arc::clone(&self.counters));
         let supervisor = Arc::clone(&self.supervisor);
@@ -367,7 +375,7 @@ impl Acceptor {
             open.closed = match tls {
                 None => {
                     let reached = Reached::new(Version::Http1, addresses, Scheme::Http);
-                    connection::serve(stream, router, reached, activity, deadlines, ending).await
+                    connection::serve(stream, handlers, reached, activity, deadlines, ending).await
                 }
                 Some(tls) => {
                     let accepting =
@@ -378,7 +386,7 @@ impl Acceptor {
                             let version = handshake::version(&stream);
                             let reached = Reached::new(version, addresses, Scheme::Https);
                             let serving = connection::serve(
-                                stream, router, reached, activity, deadlines, ending,
+                                stream, handlers, reached, activity, deadlines, ending,
                             );
                             // Most of its memory is the TLS session's.
                             Box::pin(serving).await
@@ -432,6 +440,7 @@ impl Acceptor {
 mod tests {
     use std::net::IpAddr;
 
+    use axum::Router;
     use axum::extract::ConnectInfo;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::TcpSocket;
@@ -469,10 +478,10 @@ mod tests {
         };
         let (_stop, stopped) = watch::channel(false);
         let supervisor = Supervisor::start().expect("a thread");
-        let router = Router::new().fallback(answer);
+        let handlers = Router::new().fallback(answer).into();
         let counters = Arc::<Counters>::default();
         tokio::spawn(serve(
-            listener, router, options, counters, supervisor, stopped,
+            listener, handlers, options, counters, supervisor, stopped,
         ));
         let mut status = [0; 12];
         newcomer.read_exact(&mut status).await.expect("an answer");

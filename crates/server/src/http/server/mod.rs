@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  Listener ─ accept ─► SourceRates ─► ConnectionTable ─► Arrivals ─► a task: [TLS ─►] connection::serve
-//!             │ too fast: reset        │ full: the oldest  │ addresses   │ ObservedStream ─► hyper ─► Router
+//!             │ too fast: reset        │ full: the oldest  │ addresses   │ ObservedStream ─► hyper ─► Handlers
 //!             │ no descriptor: shed    │ half-open one goes  take turns  └ Activity: what is waited for,
 //!                                                                          since when
 //! ```
@@ -26,6 +26,7 @@ mod connection;
 mod connection_table;
 mod counters;
 mod ending;
+mod handlers;
 mod handshake;
 mod observed_stream;
 mod waits;
@@ -34,6 +35,7 @@ pub(crate) use accept::{Listener, Options, serve};
 pub(crate) use connection_table::ConnectionTable as Places;
 pub(crate) use counters::{Counters, ListenerCounters};
 pub(crate) use ending::Drain;
+pub(crate) use handlers::{DirectClient, DirectHandler, Handlers};
 pub(crate) use waits::{WaitRefusal, Waiter};
 
 /// How a request arrived here.

@@ -40,7 +40,7 @@ pub(crate) struct ConnectionPlace(
 /// A client whose request may have to wait.
 #[derive(Debug)]
 pub(crate) struct Waiter {
-    /// Absent where no listener of ours has the request.
+    /// Absent where no listener of ours has the request, and for a request without routes.
     waits: Option<Waits>,
     connection: Option<ConnectionWaits>,
     source: SourcePrefix,
@@ -87,6 +87,15 @@ impl ConnectionWaits {
 }
 
 impl Waiter {
+    /// Creates the waiter of a request without routes.
+    pub(super) fn direct(client: ConnectionAddresses, connection: Option<ConnectionWaits>) -> Self {
+        Self {
+            waits: None,
+            connection,
+            source: SourcePrefix::from(client.peer.ip()),
+        }
+    }
+
     /// Returns the network that the client belongs to.
     pub(crate) const fn source(&self) -> SourcePrefix {
         self.source

@@ -15,6 +15,8 @@ use axum::body::{Body, Bytes};
 use axum::extract::ConnectInfo;
 use axum::response::Response;
 use axum::{Error, Router};
+use futures_util::FutureExt as _;
+use futures_util::future::Either;
 use hyper::body::{Body as HttpBody, Frame, Incoming, SizeHint};
 use hyper::server::conn::http1;
 use hyper::service::Service;
@@ -26,8 +28,9 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use super::Scheme;
 use super::activity::{Activity, Closed, Deadlines, RequestId, WaitsFor};
 use super::ending::Ending;
+use super::handlers::{DirectClient, DirectHandler, Handlers};
 use super::observed_stream::ObservedStream;
-use super::waits::ConnectionWaits;
+use super::waits::{ConnectionWaits, Waiter};
 use crate::sessions::ConnectionAddresses;
 use until_closed::{ServedConnection, until_closed};
 
@@ -75,12 +78,12 @@ impl Reached {
     }
 }
 
-/// Serves requests of `stream` with `router` until the client leaves, a deadline passes, another
+/// Serves requests of `stream` with `handlers` until the client leaves, a deadline passes, another
 /// connection takes this one's place, or the server ends it. A request that is being worked on is still
 /// answered after that.
 pub(super) async fn serve<S>(
     stream: S,
-    router: Router,
+    handlers: Handlers,
     reached: Reached,
     activity: Arc<Activity>,
     deadlines: Deadlines,
@@ -90,7 +93,8 @@ where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let requests = Requests {
-        router: TowerToHyperService::new(router),
+        router: TowerToHyperService::new(handlers.router),
+        direct: handlers.direct,
         addresses: reached.addresses,
         scheme: reached.scheme,
         activity: Arc::clone(&activity),
@@ -182,9 +186,10 @@ async fn read(stream: &mut (impl AsyncRead + Unpin), buffer: &mut [u8]) -> io::R
     .await
 }
 
-/// Hands the requests of one connection to the router.
+/// Hands the requests of one connection to their handlers.
 struct Requests {
     router: TowerToHyperService<Router>,
+    direct: Option<Arc<dyn DirectHandler>>,
     addresses: ConnectionAddresses,
     scheme: Scheme,
     activity: Arc<Activity>,
@@ -199,15 +204,7 @@ impl Service<Request<Incoming>> for Requests {
 
     fn call(&self, request: Request<Incoming>) -> Self::Future {
         let mut progress = RequestProgress::begin(&self.activity);
-        let (activity, id) = (Arc::clone(&self.activity), progress.id);
-        let mut request = request.map(|body| RequestBody { body, activity, id });
-        let extensions = request.extensions_mut();
-        extensions.insert(ConnectInfo(self.addresses));
-        extensions.insert(self.scheme);
-        if let Some(waits) = &self.waits {
-            extensions.insert(waits.clone());
-        }
-        let answered = self.router.call(request);
+        let answered = self.answer(request, progress.id);
         Box::pin(async move {
             let response: Response = answered.await?;
             if response.status() < StatusCode::BAD_REQUEST {
@@ -217,6 +214,46 @@ impl Service<Request<Incoming>> for Requests {
             progress.note(WaitsFor::Reader(Instant::now()));
             Ok(response.map(|body| ResponseBody { body, progress }))
         })
+    }
+}
+
+impl Requests {
+    /// Has a request answered, by the routes unless a handler before them takes it.
+    fn answer(
+        &self,
+        request: Request<Incoming>,
+        id: RequestId,
+    ) -> impl Future<Output = Result<Response, Infallible>> + Send + use<> {
+        let direct = self.direct.as_ref();
+        let Some(direct) = direct.filter(|_| request.body().is_end_stream()) else {
+            return Either::Right(self.route(request, id));
+        };
+        let (parts, body) = request.into_parts();
+        let request = Request::from_parts(parts, ());
+        if !direct.takes(self.addresses, &request) {
+            return Either::Right(self.route(request.map(|()| body), id));
+        }
+        let client = DirectClient {
+            addresses: self.addresses,
+            waiter: Waiter::direct(self.addresses, self.waits.clone()),
+        };
+        Either::Left(direct.answer(client, request).map(Ok))
+    }
+
+    fn route(
+        &self,
+        request: Request<Incoming>,
+        id: RequestId,
+    ) -> impl Future<Output = Result<Response, Infallible>> + Send + use<> {
+        let activity = Arc::clone(&self.activity);
+        let mut request = request.map(|body| RequestBody { body, activity, id });
+        let extensions = request.extensions_mut();
+        extensions.insert(ConnectInfo(self.addresses));
+        extensions.insert(self.scheme);
+        if let Some(waits) = &self.waits {
+            extensions.insert(waits.clone());
+        }
+        self.router.call(request)
     }
 }
 

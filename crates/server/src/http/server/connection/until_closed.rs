@@ -3,7 +3,7 @@
 
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use tokio::time::Sleep;
 
@@ -80,8 +80,15 @@ fn poll_deadline(
         return Poll::Pending;
     };
     let at = tokio::time::Instant::from_std(at);
-    if sleep.deadline() != at {
+    if at < sleep.deadline() {
         sleep.as_mut().reset(at);
     }
-    sleep.poll(context).map(|()| closed)
+    // A deadline moves with each request. The timer follows when it fires.
+    loop {
+        ready!(sleep.as_mut().poll(context));
+        if sleep.deadline() >= at {
+            return Poll::Ready(closed);
+        }
+        sleep.as_mut().reset(at);
+    }
 }

@@ -89,7 +89,7 @@ fn serve_version(version: Version, deadlines: Deadlines, text: &[u8]) -> Served 
     };
     let serving = serve(
         server,
-        Router::new().fallback(answer),
+        Router::new().fallback(answer).into(),
         Reached::new(version, addresses, Scheme::Http),
         Arc::clone(&activity),
         deadlines,

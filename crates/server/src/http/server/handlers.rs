@@ -1,0 +1,61 @@
+//! The handlers of a listener's requests.
+
+use std::fmt;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::Request;
+use axum::response::Response;
+use futures_util::future::BoxFuture;
+
+use super::waits::Waiter;
+use crate::sessions::ConnectionAddresses;
+
+/// The handlers of a listener's requests: routes, and what is asked before them.
+#[derive(Clone)]
+pub(crate) struct Handlers {
+    pub(super) router: Router,
+    pub(super) direct: Option<Arc<dyn DirectHandler>>,
+}
+
+/// A handler of requests of which each client makes many a second. It finds its requests itself: a way through
+/// routes and their layers takes several times as long as such an answer.
+pub(crate) trait DirectHandler: Send + Sync {
+    /// Returns whether this handler answers `request`, which has no body; the routes answer all others.
+    fn takes(&self, client: ConnectionAddresses, request: &Request<()>) -> bool;
+
+    /// Answers a request that this handler takes.
+    fn answer(&self, client: DirectClient, request: Request<()>) -> BoxFuture<'static, Response>;
+}
+
+/// The client of a request without routes.
+#[derive(Debug)]
+pub(crate) struct DirectClient {
+    pub(crate) addresses: ConnectionAddresses,
+    pub(crate) waiter: Waiter,
+}
+
+impl Handlers {
+    /// Returns these handlers, before which `direct` is asked.
+    pub(crate) fn behind(mut self, direct: Arc<dyn DirectHandler>) -> Self {
+        self.direct = Some(direct);
+        self
+    }
+}
+
+impl From<Router> for Handlers {
+    fn from(router: Router) -> Self {
+        Self {
+            router,
+            direct: None,
+        }
+    }
+}
+
+impl fmt::Debug for Handlers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Handlers")
+            .field("router", &self.router)
+            .finish_non_exhaustive()
+    }
+}
