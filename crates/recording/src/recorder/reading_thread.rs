@@ -3,21 +3,26 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use glassline_hub::{Stream, Subscription, TrackLayout};
+use glassline_hub::{Stream, Subscription, TrackLayout, Wake};
 use glassline_media::{LayerIndex, MediaUnit, Track, TrackIndex, TrackLayer};
 use glassline_runtime::{
-    Clock, CommandSender, Counter, Part, PollingThread, StreamWaker, Supervisor, Turn, Waker,
+    Clock, CommandSender, Counter, Part, PollingThread, Supervisor, Turn, Waker,
 };
 
 use super::stream_recorder::{Now, RecorderOptions, StreamRecorder};
 use crate::writer::{JobQueue, LayerRecording};
 
-/// Longest wait of the thread.
+/// Time between two looks at the streams. A frame wakes nobody: fragments of a second need no more, and a wake-up
+/// costs more than the frame.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// Longest wait of the thread while nothing is recorded.
 const TURN: Duration = Duration::from_millis(500);
 
 /// Longest wait for the thread to carry out commands.
@@ -43,6 +48,22 @@ enum Command {
     Settle(SyncSender<()>),
     /// Ends all recordings, and the thread.
     End,
+}
+
+/// Whether a stream has something new since the last look.
+#[derive(Debug)]
+struct UnreadFlag(AtomicBool);
+
+impl UnreadFlag {
+    fn take(&self) -> bool {
+        self.0.swap(false, Ordering::AcqRel)
+    }
+}
+
+impl Wake for UnreadFlag {
+    fn wake(&self) {
+        self.0.store(true, Ordering::Release);
+    }
 }
 
 /// The thread that reads the recorded streams. It never waits for a disk.
@@ -163,16 +184,17 @@ struct Reading {
 struct Recording {
     source: RecordedSource,
     subscription: Subscription,
-    wake: Arc<StreamWaker>,
+    unread: Arc<UnreadFlag>,
     recorder: StreamRecorder,
     /// Layout that the recorder's run is of; `None` before the first.
     layout: Option<TrackLayout>,
 }
 
 impl Recording {
-    fn new(source: RecordedSource, waker: &Arc<Waker>) -> Self {
-        let wake = Arc::new(StreamWaker::new(Arc::clone(waker)));
-        let mut subscription = source.stream.subscribe(Arc::clone(&wake) as _);
+    fn new(source: RecordedSource) -> Self {
+        // The stream may have units already.
+        let unread = Arc::new(UnreadFlag(AtomicBool::new(true)));
+        let mut subscription = source.stream.subscribe(Arc::clone(&unread) as _);
         // At once, so that the next keyframe of the layer is not missed.
         read_layer(
             &mut subscription,
@@ -187,7 +209,7 @@ impl Recording {
             recorder: StreamRecorder::new(layer_recording, queue, source.options),
             source,
             subscription,
-            wake,
+            unread,
             layout: None,
         }
     }
@@ -256,7 +278,7 @@ impl Reading {
         while let Ok(command) = self.inbox.try_recv() {
             match command {
                 Command::Start(source) => {
-                    self.recordings.push(Recording::new(*source, &self.waker));
+                    self.recordings.push(Recording::new(*source));
                 }
                 Command::Stop(layer_recording) => {
                     let mut recordings = self.recordings.iter();
@@ -295,7 +317,12 @@ impl Reading {
 impl PollingThread for Reading {
     fn turn(&mut self) -> Turn {
         let waker = Arc::clone(&self.waker);
-        waker.wait(&mut self.poll, &mut self.events, TURN);
+        let longest = if self.recordings.is_empty() {
+            TURN
+        } else {
+            LOOK
+        };
+        waker.wait(&mut self.poll, &mut self.events, longest);
         if !self.take_commands() {
             return Turn::Ended;
         }
@@ -303,7 +330,7 @@ impl PollingThread for Reading {
         for position in 0..self.recordings.len() {
             self.serving = Some(position);
             let recording = &mut self.recordings[position];
-            if recording.wake.take() || recording.recorder.trouble().is_some() {
+            if recording.unread.take() || recording.recorder.trouble().is_some() {
                 recording.read(&mut self.units, now);
                 let key = key_of(&recording.source.layer_recording);
                 match recording.recorder.trouble() {
@@ -323,14 +350,14 @@ impl PollingThread for Reading {
         };
         // The recording begins anew with another file.
         let source = self.recordings.swap_remove(position).source;
-        self.recordings.push(Recording::new(source, &self.waker));
+        self.recordings.push(Recording::new(source));
         true
     }
 
     fn start_anew(&mut self) {
         self.units.clear();
         for recording in std::mem::take(&mut self.recordings) {
-            let anew = Recording::new(recording.source, &self.waker);
+            let anew = Recording::new(recording.source);
             self.recordings.push(anew);
         }
     }
