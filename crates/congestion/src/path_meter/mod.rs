@@ -98,6 +98,9 @@ pub struct PathSigns {
     /// Runs of consecutive packets that are lost: a radio loses all packets of a moment, a queue or a
     /// policer some here and there.
     pub lost_runs: u64,
+    /// Mean queueing delay of the packets that arrived between the lost ones: a queue that lost packets may be
+    /// empty by now.
+    pub queue_at_losses: Duration,
 }
 
 /// Measures a path by feedback on each packet.
@@ -283,6 +286,7 @@ impl PathMeter {
         let standing = within(STANDING).filter(has_arrivals).map(queue_us).min();
         let standing = standing.or(latest.map(queue_us));
         let duration = |us: i64| Duration::from_micros(u64::try_from(us).unwrap_or_default());
+        let latest_us = newest.queues_us / arrived.max(1);
         Some(PathSigns {
             newest: self.newest,
             train: self.rate_of(now, |it| it.train),
@@ -290,11 +294,26 @@ impl PathMeter {
             carried: self.carried(now),
             has_gap: within(GAP).any(|it| it.is_behind_gap),
             standing: duration(standing.unwrap_or_default()),
-            queue: duration(newest.queues_us / arrived.max(1)),
+            queue: duration(latest_us),
             packets: within(LOSSES).map(|it| it.packets).sum(),
             lost: within(LOSSES).map(|it| it.lost).sum(),
             lost_runs: within(LOSSES).map(|it| it.lost_runs).sum(),
+            queue_at_losses: duration(self.queue_at_losses(now).unwrap_or(latest_us)),
         })
+    }
+
+    /// Returns the mean queueing delay in µs of the reports that have both losses and arrivals; `None` without
+    /// any.
+    fn queue_at_losses(&self, now: Instant) -> Option<i64> {
+        let is_recent = |it: &&Report| now.saturating_duration_since(it.at) <= LOSSES;
+        let recent = self.reports.iter().rev().take_while(is_recent);
+        let (mut sum_us, mut arrived) = (0_i64, 0_u64);
+        for report in recent.filter(|it| (1..it.packets).contains(&it.lost)) {
+            sum_us = sum_us.saturating_add(report.queues_us);
+            arrived += report.packets - report.lost;
+        }
+        let arrived = i64::try_from(arrived).unwrap_or(i64::MAX);
+        (arrived > 0).then(|| sum_us / arrived)
     }
 
     fn rate_of(&self, now: Instant, of: impl Fn(&Report) -> Train) -> Option<TrainRate> {

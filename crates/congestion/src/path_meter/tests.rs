@@ -149,6 +149,30 @@ fn reports_that_are_lost_change_nothing() {
 }
 
 #[test]
+fn losses_of_a_queue_that_has_become_empty_are_not_those_of_a_policer() {
+    for (queue_ms, found) in [(0, 0), (300, 300)] {
+        let mut path = Path::new(3_000);
+        path.frames(2, 1_000);
+        let (sent, number) = (path.now(), path.number);
+        let arrived_us = |ms: i64| Some(8_025_000 + ms * 1_000);
+        let passage = |place: u64, arrived_us| Passage {
+            number: number + place,
+            sent,
+            arrived_us,
+            bytes: PACKET,
+        };
+        let lossy = |place| passage(place, arrived_us(queue_ms).filter(|_| place % 2 == 0));
+        path.meter.on_feedback(sent, (0..10).map(lossy));
+        let whole = (10..20).map(|place| passage(place, arrived_us(0)));
+        path.meter.on_feedback(sent, whole);
+        let signs = path.signs();
+        let at_losses = u64::try_from(signs.queue_at_losses.as_millis()).expect("short");
+        assert!(at_losses.abs_diff(found) < 10, "{signs:?}");
+        assert!(signs.lost == 5 && signs.queue < Duration::from_millis(10));
+    }
+}
+
+#[test]
 fn single_packets_measure_nothing_and_old_signs_are_none() {
     let mut path = Path::new(3_000);
     path.frames(1, 2_000);

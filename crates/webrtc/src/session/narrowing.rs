@@ -74,6 +74,7 @@ mod tests {
             packets: 30,
             lost: 0,
             lost_runs: 0,
+            queue_at_losses: Duration::ZERO,
         }
     }
 

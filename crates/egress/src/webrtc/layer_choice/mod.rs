@@ -367,9 +367,9 @@ fn is_losing(signs: &PathSigns) -> bool {
         && signs.lost * LOST_ONE_IN >= signs.packets
 }
 
-/// Returns whether packets that are lost have not met a queue.
+/// Returns whether the packets that are lost have met no queue.
 fn is_policed(signs: &PathSigns) -> bool {
-    signs.queue < POLICED_QUEUE_MAX
+    signs.queue_at_losses < POLICED_QUEUE_MAX
 }
 
 #[cfg(test)]

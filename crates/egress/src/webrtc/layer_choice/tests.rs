@@ -40,6 +40,7 @@ impl Viewer {
                 packets: 100,
                 lost: 0,
                 lost_runs: 0,
+                queue_at_losses: Duration::ZERO,
             },
             waited: Duration::ZERO,
         }
@@ -177,11 +178,27 @@ fn a_pin_and_the_size_of_the_element_bound_the_layer() {
 }
 
 #[test]
+fn a_path_that_stood_is_no_policer_afterwards() {
+    for (queue_at_losses, is_back) in [(1_500, true), (0, false)] {
+        let mut viewer = Viewer::new(3);
+        viewer.train(5_000);
+        (viewer.signs.lost, viewer.signs.lost_runs) = (60, 8);
+        viewer.signs.carried = kbps(20);
+        viewer.signs.queue_at_losses = queue_at_losses * MS;
+        assert_eq!(viewer.pass(1_300), (1, 1));
+        (viewer.signs.lost, viewer.signs.lost_runs) = (0, 0);
+        viewer.signs.queue_at_losses = Duration::ZERO;
+        let (layer, _) = viewer.pass(5_000);
+        assert_eq!(layer == 3, is_back, "{queue_at_losses} ms");
+    }
+}
+
+#[test]
 fn a_flow_that_overruns_the_queue_for_a_moment_moves_nobody() {
     let mut viewer = Viewer::new(3);
     viewer.signs.carried = kbps(2_000);
     (viewer.signs.lost, viewer.signs.lost_runs) = (15, 8);
-    viewer.signs.queue = 40 * MS;
+    (viewer.signs.queue, viewer.signs.queue_at_losses) = (40 * MS, 40 * MS);
     assert_eq!(viewer.pass(800), (3, 0));
     viewer.signs.lost = 0;
     assert_eq!(viewer.pass(1_000), (3, 0));
