@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use glassline_congestion::{PathSigns, TRAIN_BYTES_MIN, TrainRate};
 use glassline_media::Bitrate;
 
+use super::jitter::Jitter;
 use super::{Selection, Situation, TRAIN_SURE};
 
 /// Part of a layer's cost that trains have to promise, in percent.
@@ -190,6 +191,7 @@ impl Probe {
 #[derive(Debug)]
 pub(super) struct Climb {
     pub(super) probing: Probing,
+    pub(super) jitter: Jitter,
     /// Earliest time of the next probe.
     next: Instant,
     failures: u32,
@@ -217,6 +219,7 @@ impl Climb {
     pub(super) fn new(now: Instant) -> Self {
         Self {
             probing: Probing::default(),
+            jitter: Jitter::default(),
             next: now,
             failures: 0,
             promised: 0,
@@ -399,6 +402,7 @@ impl Climb {
             queue_before: match situation.signs.standing {
                 // Another flow fills the queue.
                 standing if standing > QUEUE_BEFORE_MAX => standing + standing / 4,
+                _ if self.jitter.is_large() => situation.signs.queue * 5 / 4,
                 _ => situation.signs.queue.min(QUEUE_BEFORE_MAX),
             },
             queue: Duration::ZERO,

@@ -10,6 +10,7 @@
 //! arguments and results.
 
 mod climb;
+mod jitter;
 mod others_queue;
 mod reason;
 
@@ -190,6 +191,7 @@ impl LayerChoice {
             self.others
                 .note(situation.signs.standing, situation.waited, now);
         }
+        self.climb.jitter.note(&situation.signs);
         let situation = &Situation {
             signs: self.own_signs(situation.signs),
             ..*situation
@@ -271,9 +273,10 @@ impl LayerChoice {
         }
     }
 
-    /// Returns the signs without those of a queue of others.
+    /// Returns the signs without those of a queue of others, and of jitter: both make trains slower, but not
+    /// packets that leave together.
     fn own_signs(&self, signs: PathSigns) -> PathSigns {
-        match self.others.stands() {
+        match self.others.stands() || self.climb.jitter.is_large() {
             true => PathSigns {
                 train: signs.burst,
                 ..signs

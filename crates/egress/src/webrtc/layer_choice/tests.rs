@@ -128,9 +128,9 @@ fn a_viewer_moves_up_once_a_probe_has_held_and_later_after_failures() {
     assert_eq!(viewer.pass(5_000), (1, 0));
     viewer.train(5_000);
     viewer.signs.queue = 100 * MS;
-    assert_eq!(viewer.pass(1_500), (1, 0), "the probe fails");
+    assert_eq!(viewer.pass(300), (1, 0), "the probe fails");
     viewer.signs.queue = Duration::ZERO;
-    assert_eq!(viewer.pass(600), (1, 0), "not at once");
+    assert_eq!(viewer.pass(1_800), (1, 0), "not at once");
     assert_eq!(viewer.pass(800), (2, 1), "where the best layer failed");
     assert_eq!(viewer.pass(2_000), (3, 1));
 }
@@ -175,6 +175,24 @@ fn a_pin_and_the_size_of_the_element_bound_the_layer() {
     viewer.choice.request = LayerRequest::default();
     assert_eq!(viewer.pass(100), (3, 1));
     assert_eq!(viewer.choice.reason(), Reason::Best);
+}
+
+#[test]
+fn behind_jitter_a_viewer_moves_up_by_packets_that_left_together() {
+    for (standing, is_up) in [(5, true), (28, false)] {
+        let mut viewer = Viewer::new(3);
+        viewer.train(300);
+        viewer.signs.standing = 100 * MS;
+        assert_eq!(viewer.pass(300), (1, 1));
+        viewer.signs.burst = Some(TrainRate {
+            rate: kbps(5_000),
+            best: kbps(5_000),
+            bytes: 20_000,
+        });
+        (viewer.signs.standing, viewer.signs.queue) = (standing * MS, 50 * MS);
+        let (layer, _) = viewer.pass(15_000);
+        assert_eq!(layer == 3, is_up, "a queue of {standing} ms");
+    }
 }
 
 #[test]
