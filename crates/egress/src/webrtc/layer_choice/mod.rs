@@ -187,9 +187,10 @@ impl LayerChoice {
     /// Decides anew. Returns whether the viewer should get another layer than before.
     pub(crate) fn decide(&mut self, situation: &Situation<'_>) -> bool {
         let Situation { rungs, now, .. } = *situation;
+        let standing = situation.signs.standing;
+        self.others.note(standing, now);
         if matches!(self.reason, Reason::Narrow { .. } | Reason::Held(_)) {
-            self.others
-                .note(situation.signs.standing, situation.waited, now);
+            self.others.watch(standing, situation.waited, now);
         }
         self.climb.jitter.note(&situation.signs);
         let situation = &Situation {

@@ -51,9 +51,8 @@ impl OthersQueue {
         self.watched = None;
     }
 
-    /// Notes the standing queue, and the time that frames wait for a viewer that got less than its path
-    /// seemed to carry.
-    pub(super) fn note(&mut self, standing: Duration, waited: Duration, now: Instant) {
+    /// Notes the standing queue. That of others is over once it has been empty for a while, or is much longer.
+    pub(super) fn note(&mut self, standing: Duration, now: Instant) {
         let is_other = |found: Duration| standing > found * GROWN_PERCENT / 100;
         let emptied = match standing < QUEUE_MAX / 2 {
             true => Some(self.emptied.unwrap_or(now)),
@@ -64,6 +63,11 @@ impl OthersQueue {
             (self.found, self.watched) = (None, None);
         }
         self.emptied = emptied;
+    }
+
+    /// Watches the standing queue of a viewer that got less than its path seemed to carry, and for which frames
+    /// have `waited`.
+    pub(super) fn watch(&mut self, standing: Duration, waited: Duration, now: Instant) {
         if standing < QUEUE_MAX || waited >= WAIT_MAX {
             self.watched = None;
             return;
@@ -91,7 +95,8 @@ mod tests {
     fn find(queue: &mut OthersQueue, start: Instant, of: impl Fn(u32) -> u32) -> bool {
         for step in 0..60 {
             let at = start + 100 * MS * step;
-            queue.note(of(step) * MS, Duration::ZERO, at);
+            queue.note(of(step) * MS, at);
+            queue.watch(of(step) * MS, Duration::ZERO, at);
         }
         queue.stands()
     }
@@ -112,7 +117,7 @@ mod tests {
         assert!(find(&mut queue, at(10), giving_way));
         assert!(!find(&mut queue, at(20), |_| 20));
         assert!(find(&mut queue, at(30), |_| 100));
-        queue.note(300 * MS, Duration::ZERO, at(40));
+        queue.note(300 * MS, at(40));
         assert!(!queue.stands());
     }
 
@@ -120,7 +125,7 @@ mod tests {
     fn a_queue_with_frames_that_wait_is_no_proof() {
         let (now, mut queue) = (Instant::now(), OthersQueue::default());
         for step in 0..40 {
-            queue.note(200 * MS, WAIT_MAX, now + 100 * MS * step);
+            queue.watch(200 * MS, WAIT_MAX, now + 100 * MS * step);
         }
         assert!(!queue.stands());
     }

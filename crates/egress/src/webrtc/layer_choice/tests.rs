@@ -165,6 +165,24 @@ fn a_viewer_beside_a_flow_that_fills_the_queue_gets_what_that_flow_leaves() {
 }
 
 #[test]
+fn a_viewer_that_is_back_on_the_best_layer_falls_as_soon_as_one_that_was_always_there() {
+    let mut viewer = Viewer::new(3);
+    viewer.train(800);
+    (viewer.signs.standing, viewer.signs.queue) = (200 * MS, 210 * MS);
+    assert_eq!(viewer.pass(300), (2, 1));
+    assert_eq!(viewer.pass(2_500), (2, 0), "the queue is that of others");
+    (viewer.signs.standing, viewer.signs.queue) = (Duration::ZERO, Duration::ZERO);
+    viewer.train(4_000);
+    viewer.signs.burst = viewer.signs.train;
+    assert_eq!(viewer.pass(3_500), (3, 1), "within four seconds");
+    assert_eq!(viewer.pass(6_000), (3, 0));
+    viewer.train(800);
+    viewer.signs.burst = viewer.signs.train;
+    (viewer.signs.standing, viewer.signs.queue) = (200 * MS, 210 * MS);
+    assert_eq!(viewer.pass(300), (2, 1));
+}
+
+#[test]
 fn a_pin_and_the_size_of_the_element_bound_the_layer() {
     let mut viewer = Viewer::new(3);
     viewer.choice.request.height = Some(200);
