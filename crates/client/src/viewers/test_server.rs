@@ -11,6 +11,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use glassline_media::{Codec, Kind, Track, TrackIndex, UnitBuilder, VideoParameters, WallClock};
 use glassline_net::{Options, ReceiveBatch, UdpSocket};
+use glassline_rtp::flexfec::Encoder;
 use glassline_rtp::h264;
 use glassline_webrtc::{
     AcceptConfig, Certificate, Event, Kinds, OpusOptions, Secrets, SenderIndex, Session,
@@ -41,6 +42,8 @@ pub(super) struct Shared {
     pub(super) reported: AtomicUsize,
     /// Whether reports are answered with 410.
     pub(super) refuse_reports: AtomicBool,
+    /// Whether a FEC packet follows each frame of the video, and no NACK is answered.
+    pub(super) protects: AtomicBool,
     /// Retransmissions that were sent.
     pub(super) repairs: AtomicUsize,
     /// `Authorization` headers of offers.
@@ -102,6 +105,8 @@ struct Viewer {
     session: Session,
     /// Sent packets of the first sender: sequence number, timestamp, marker, payload.
     sent: Vec<(u64, u32, bool, Vec<u8>)>,
+    /// FEC over the present frame; `None` where none is sent.
+    fec: Option<Encoder>,
 }
 
 const SPS: &[u8] = &[0x67, 0x42, 0xc0, 0x1f, 0xda, 0x01, 0x40, 0x16];
@@ -216,10 +221,14 @@ impl Run {
         let (session, answer) =
             Session::accept(config, &request.body, Instant::now()).expect("our own offer");
         self.next += 1;
+        let protects = self.shared.protects.load(Ordering::Relaxed);
+        let video = session.senders().iter().find(|it| it.fec().is_some());
+        let fec = video.filter(|_| protects).map(|it| Encoder::new(it.ssrc));
         let viewer = Viewer {
             ufrag,
             session,
             sent: Vec::new(),
+            fec,
         };
         self.sessions.insert(self.next, viewer);
         let location = format!("Location: /demo/whep/{}", self.next);
@@ -273,7 +282,7 @@ impl Run {
                         sender: SenderIndex(0),
                         lost,
                         ..
-                    } => {
+                    } if viewer.fec.is_none() => {
                         let repairs = viewer.repair(&self.udp, &lost, now);
                         self.shared.repairs.fetch_add(repairs, Ordering::Relaxed);
                     }
@@ -372,6 +381,40 @@ impl Viewer {
             udp.send(&out[..sealed.len], to.socket)
                 .expect("loopback takes it");
         }
+        if sender == SenderIndex(0) {
+            self.protect(udp, sealed.sequence, timestamp, marker, payload, now);
+        }
+    }
+
+    /// Adds a packet of the video to the FEC packet of its frame, which leaves behind the last one.
+    fn protect(
+        &mut self,
+        udp: &UdpSocket,
+        sequence: u64,
+        timestamp: u32,
+        marker: bool,
+        payload: &[u8],
+        now: Instant,
+    ) {
+        let (session, Some(fec)) = (&mut self.session, &mut self.fec) else {
+            return;
+        };
+        if fec.span() == 0 {
+            fec.begin(1);
+        }
+        let sender = &session.senders()[0];
+        let header = sender.protected_header(sequence, timestamp, marker, 0);
+        assert!(fec.push(header.bytes(), payload, 0), "a frame is short");
+        if !marker {
+            return;
+        }
+        fec.end(|parity| {
+            let mut out = [0; 1500];
+            let sealed = session.seal_fec(SenderIndex(0), timestamp, &parity, now, &mut out);
+            let (bytes, to) = (sealed.expect("agreed"), session.peer().expect("connected"));
+            udp.send(&out[..bytes], to.socket)
+                .expect("loopback takes it");
+        });
     }
 
     fn repair(&mut self, udp: &UdpSocket, lost: &[u64], now: Instant) -> usize {

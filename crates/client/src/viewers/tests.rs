@@ -129,6 +129,21 @@ fn lost_packets_are_asked_for_and_come_again() {
 }
 
 #[test]
+fn lost_packets_are_rebuilt_from_fec_packets_without_a_repair() {
+    let server = Server::start();
+    server.shared.lose_every.store(7, Relaxed);
+    server.shared.protects.store(true, Relaxed);
+    let pool = Pool::start(Options::default()).expect("threads");
+    pool.join(good(&server.url));
+    // Frames have three or four packets, so that none loses two.
+    let viewers = wait_for(&pool, |viewers| viewers[0].video.recovered >= 20);
+    let video = viewers[0].video;
+    assert!(video.lost() <= 1, "the last one: {video:?}");
+    assert_eq!(viewers[0].damaged, 0);
+    assert_eq!(server.shared.repairs.load(Relaxed), 0);
+}
+
+#[test]
 fn what_goes_wrong_is_in_the_viewers_failure() {
     let server = Server::start();
     server.shared.refuse.store(true, Relaxed);
