@@ -61,7 +61,7 @@ impl RequestPlace {
     ///
     /// # Errors
     /// Returns [`NotHandedOn::Busy`] as soon as another address needs the place.
-    pub async fn during<T>(self, work: impl Future<Output = T>) -> Result<T, NotHandedOn> {
+    pub async fn during<T>(&self, work: impl Future<Output = T>) -> Result<T, NotHandedOn> {
         tokio::select! {
             biased;
             done = work => Ok(done),
@@ -121,7 +121,7 @@ impl Member {
     /// Opens a stream for one request of `asker` to the server called `node`, over the session of pulls.
     ///
     /// # Errors
-    /// Returns [`NotHandedOn`] if there is no way to that server.
+    /// Returns [`NotHandedOn`] if there is no way to that server, or no place.
     pub async fn open_request(
         &self,
         node: &str,
@@ -129,7 +129,8 @@ impl Member {
     ) -> Result<OpenedRequest, NotHandedOn> {
         let address = self.quic_of(node)?;
         let place = self.handed_on.place(asker)?;
-        let stream = self.pulls.request_stream(&address).await;
+        // Whoever waits for a session, or for a stream of it, gives way as well.
+        let stream = place.during(self.pulls.request_stream(&address)).await?;
         let stream = stream.map_err(NotHandedOn::Unreachable)?;
         Ok(OpenedRequest { stream, place })
     }
@@ -201,7 +202,7 @@ mod tests {
         // Of each of four addresses as many as it may have, which are all.
         for last in 0..4 {
             while let Ok(place) = handed_on.place(asker(last)) {
-                let mut waiting = Box::pin(place.during(pending::<()>()));
+                let mut waiting = Box::pin(async move { place.during(pending::<()>()).await });
                 assert!((&mut waiting).now_or_never().is_none());
                 held.push(waiting);
             }

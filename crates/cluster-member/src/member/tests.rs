@@ -1,9 +1,11 @@
 //! The member of a cluster, with a store and an owner of streams that the tests stand for. The core's
 //! time is handed on by hand.
 
+use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures_util::FutureExt as _;
 use glassline_access::auth::Secret;
 use glassline_cluster::engine::{
     Answer, Answered, Call, CallError, Entry, Incoming, KeyKind, Version,
@@ -16,7 +18,7 @@ use glassline_cluster_nats::{Login, Options};
 use glassline_hub::{Hub, Limits, Stream};
 use glassline_latency::FrameCodes;
 use glassline_quic::moq::NodeClock;
-use glassline_runtime::Supervisor;
+use glassline_runtime::{SourcePrefix, Supervisor};
 
 use super::*;
 
@@ -278,4 +280,25 @@ async fn a_publisher_in_place_of_a_source_learns_which_server_has_it() {
         told.contains("'owner'") && told.contains("publish there"),
         "{told}"
     );
+}
+
+#[tokio::test]
+async fn a_request_whose_server_is_silent_gives_way_to_another_address() {
+    let (member, begun) = (member(), moment());
+    connect(&member, &mut Others::with_owner(), begun);
+    let ask = |last| {
+        let asker = SourcePrefix::V4(Ipv4Addr::new(192, 0, 2, last));
+        Box::pin(member.open_request("owner", Some(asker)))
+    };
+    // Nothing runs between these polls, so that no attempt to connect comes to its end.
+    let mut connecting: Vec<_> = (0..4).flat_map(|last| [last; 128]).map(ask).collect();
+    for request in &mut connecting {
+        assert!(request.now_or_never().is_none(), "it connects");
+    }
+    let mut newcomer = ask(9);
+    assert!((&mut newcomer).now_or_never().is_none(), "it has a place");
+    // The polls before have used up what tokio lets a task do at once.
+    let displaced = tokio::task::unconstrained(connecting.remove(0)).now_or_never();
+    assert!(matches!(displaced, Some(Err(NotHandedOn::Busy))));
+    assert!((&mut connecting[0]).now_or_never().is_none());
 }
