@@ -9,14 +9,14 @@ use std::time::{Duration, Instant};
 
 use glassline_hub::{Publisher, Stream, StreamName, Subscription, Wake};
 use glassline_media::{
-    Codec, Layer, LayerIndex, MediaTime, MediaUnit, Stamps, Track, TrackIndex, TrackLayer,
+    Codec, Kind, Layer, LayerIndex, MediaTime, MediaUnit, Stamps, Track, TrackIndex, TrackLayer,
     UnitBuilder,
 };
 use glassline_quic::moq::Role;
 use serde_json::{Value, json};
 
 use crate::cluster::{eventually, node};
-use crate::peer::Peer;
+use crate::peer::{Peer, PeerOffer, SOON, socket};
 use crate::quic::{self, soon};
 use crate::running::Running;
 use crate::source::{Film, Source};
@@ -213,6 +213,52 @@ fn a_viewer_subscribes_to_the_event_of_its_layers_and_unsubscribes() {
     viewer.delete();
     assert_eq!(again.next(), None, "the session ended");
     running.get(&sse).problem(404);
+}
+
+#[test]
+fn a_viewer_begins_with_the_layer_that_its_url_names() {
+    let running = Running::start(1);
+    let _source = Layered::start(&running);
+    let stream = running.hub().stream("yard").expect("published");
+    let ask = |query: &str| {
+        let path = format!("/yard/whep{query}");
+        let offer = PeerOffer::to_watch();
+        Peer::asking(&running, &path, &[], socket(), offer, str::to_owned)
+    };
+    // Keyframes have the size of the picture in front of the number.
+    let is_keyframe = |payload: &[u8]| payload[1] & 1 == 0;
+    for (query, layer) in [
+        ("?layer=sub", 2),
+        ("?layer=low", 2),
+        ("?layer=32p", 2),
+        ("?layer=main", 1),
+    ] {
+        let mut viewer = ask(query).expect("answered");
+        let has_some = |peer: &Peer<'_>| peer.of(Kind::Video).count() >= 60;
+        assert!(viewer.run_until(SOON, has_some), "{query}: no video");
+        let frames = viewer.in_order(Kind::Video);
+        let is_named = |payload: &[u8]| payload.last() == Some(&layer);
+        // A layer whose rate is not known yet, as its source has just begun, comes behind the best one.
+        let first = frames.iter().position(|it| is_named(&it.payload));
+        let first = first.unwrap_or_else(|| panic!("{query}: never"));
+        assert!(first <= 25, "{query}: after {first} frames");
+        let frames = &frames[first..];
+        assert!(frames.iter().all(|it| is_named(&it.payload)), "{query}");
+        assert!(is_keyframe(&frames[0].payload), "{query}");
+        let read = stream.layers_read(TrackIndex(0));
+        assert!(read.has(LayerIndex(layer)), "{query}");
+        assert_eq!(viewer.delete().status, 200);
+    }
+    let refusal = |query| ask(query).err().expect("refused");
+    let unknown = refusal("?layer=attic").problem(422);
+    let detail = unknown["detail"].as_str().expect("a text");
+    assert!(
+        detail.contains("no layer attic") && detail.contains("sub"),
+        "{detail}"
+    );
+    let no_name = refusal("?layer=").problem(400);
+    let detail = no_name["detail"].as_str().expect("a text");
+    assert!(detail.contains("a height like 360p"), "{detail}");
 }
 
 #[test]

@@ -114,9 +114,9 @@ where
         .max_header_size(HEADER_BYTES_MAX)
         .max_buf_size(BUFFER_BYTES_MAX)
         .serve_connection(TokioIo::new(stream), requests);
-    let closed = match until_closed(&mut connection, &activity, &deadlines, ending).await {
-        Some(closed) => closed,
-        None => return Closed::Ended,
+    let closed = until_closed(&mut connection, &activity, &deadlines, ending).await;
+    let Some(closed) = closed else {
+        return Closed::Ended;
     };
     let has_partial_header = activity.has_partial_header();
     let mut stream = connection.into_parts().io.into_inner().stream;
