@@ -143,6 +143,15 @@ impl Ring {
         self.units.back().map(|unit| unit.stamps.published)
     }
 
+    /// Iterates over the units that were published within `span` before the newest one, oldest first.
+    pub(crate) fn newest(&self, span: Duration) -> impl Iterator<Item = &Arc<MediaUnit>> {
+        let newest = self.latest_published();
+        let is_old = move |unit: &&Arc<MediaUnit>| {
+            newest.is_some_and(|at| at.saturating_duration_since(unit.stamps.published) > span)
+        };
+        self.units.iter().skip_while(is_old)
+    }
+
     /// Drops all units. The numbers of units and packets go on.
     pub(crate) fn clear(&mut self) {
         self.units.clear();

@@ -1,5 +1,6 @@
 //! One stream of the hub: tracks, rings of units, timeline, state, and its subscribers.
 mod demand;
+mod dropped_units;
 mod keyframe_wishes;
 mod ladder;
 mod layer_wish;
@@ -166,12 +167,6 @@ impl Inner {
             return self.rendition(of).map(Rendition::ring);
         }
         self.rings.get(of.track.get())?.get(usize::from(of.layer.0))
-    }
-
-    /// Empties all rings. The numbers of units and packets go on.
-    fn drop_units(&mut self) {
-        self.rings.iter_mut().flatten().for_each(Ring::clear);
-        self.made.renditions.iter_mut().for_each(Rendition::clear);
     }
 }
 

@@ -90,9 +90,10 @@ impl Inner {
     /// Prepares the stream for units of `tracks` by another publisher than before. Returns the change of
     /// the layout, if there is one.
     fn begin_tracks(&mut self, tracks: Arc<[Track]>) -> Option<StreamChange> {
+        let before = self.layout.number();
         let is_new = self.layout.begin_source(&tracks);
         if is_new {
-            self.drop_units();
+            self.drop_units(before);
             // Receivers of the old tracks end now, and not only with the first new unit.
             self.subscribers.wake_all();
         }
@@ -139,7 +140,7 @@ impl Inner {
         self.failures += u64::from(matches!(state, State::Down { .. }));
         if state == State::Idle {
             // The next receiver comes much later, and must not begin with these.
-            self.drop_units();
+            self.drop_units(self.layout.number());
         }
         self.state = state;
         ended.map(|it| StreamChange::Gone(SourceNumber(it.number)))
@@ -370,10 +371,11 @@ impl Stream {
         // Requests that wait for a source end with a failure.
         inner.prospect = Prospect::None;
         inner.failures += 1;
+        let before = inner.layout.number();
         inner.layout.begin_empty();
         inner.tracks = Vec::new().into();
         inner.made.ladder = StreamLadder::default();
-        inner.drop_units();
+        inner.drop_units(before);
         inner.state = State::Ended {
             detail: "the stream was deleted".to_owned(),
         };
@@ -400,7 +402,8 @@ impl Stream {
         {
             if inner.source.is_some() {
                 // What the source sends next need not follow a keyframe in the rings.
-                inner.drop_units();
+                let layout = inner.layout.number();
+                inner.drop_units(layout);
                 changes.extend(inner.resume_source());
             }
             inner.stand_in = None;

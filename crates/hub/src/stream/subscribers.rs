@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use glassline_media::{LayerIndex, TrackIndex, TrackLayer};
 
+use super::dropped_units::DroppedUnits;
 use super::layers::LayersRead;
 use super::preference::Preference;
 use crate::wake::Wake;
@@ -43,6 +44,8 @@ pub(super) struct Subscribers {
     list: Vec<Subscriber>,
     /// The layers that subscribers should read, as the source says.
     pub(super) preference: Preference,
+    /// The units that are gone from the rings, and not for those who had no time to read them.
+    pub(super) dropped: DroppedUnits,
     /// Number of subscribers so far.
     count: u64,
 }

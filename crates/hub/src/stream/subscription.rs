@@ -153,6 +153,25 @@ impl Subscription {
         }
     }
 
+    /// Appends the units of the present [`layout`](Self::layout) that the stream dropped before this
+    /// subscription had read them, ring by ring: at most the last half second of a source that ended, or
+    /// of one with other tracks. To be called before [`poll`](Self::poll), by a subscriber that reads now
+    /// and then and must lose nothing.
+    pub fn poll_dropped(&mut self, out: &mut Vec<Arc<MediaUnit>>) {
+        let inner = self.demand.stream().lock();
+        for unit in inner.subscribers.dropped.of(self.cursors.layout) {
+            let mut cursors = self.cursors.list.iter_mut();
+            let cursor = cursors.find(|it| it.of == unit.track_layer());
+            if let Some(cursor) = cursor
+                && cursor.next <= unit.index
+            {
+                self.missed += unit.index - cursor.next;
+                cursor.next = unit.index + 1;
+                out.push(Arc::clone(unit));
+            }
+        }
+    }
+
     /// Reads these layers and no others from now on, also after a new layout. A layer that was not read
     /// before is read from its next unit on, and one that nobody publishes yet from its first. The
     /// subscriber is woken for these layers only.

@@ -219,10 +219,18 @@ impl Recording {
         if self.layout.is_none() {
             self.begin(now);
         }
+        self.subscription.poll_dropped(units);
+        if !units.is_empty() {
+            self.record(units, now);
+        }
         self.subscription.poll(units);
         if self.layout != Some(self.subscription.layout()) {
             self.begin(now);
         }
+        self.record(units, now);
+    }
+
+    fn record(&mut self, units: &mut Vec<Arc<MediaUnit>>, now: Now) {
         // Tracks are merged by their decode times: the hub returns one after the other.
         units.sort_by_key(|unit| unit.decode_time());
         let missed = self.subscription.missed();

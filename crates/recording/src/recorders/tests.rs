@@ -1,7 +1,7 @@
 use std::collections::BTreeSet;
 use std::time::UNIX_EPOCH;
 
-use glassline_hub::{Publisher, SourceNote, Wake};
+use glassline_hub::{Publisher, SourceNote, State, Wake};
 use glassline_media::{
     Codec, Layer, LayerIndex, MediaTime, Stamps, Track, TrackIndex, UnitBuilder,
 };
@@ -182,11 +182,15 @@ fn each_layer_has_files_of_its_own_and_they_end_with_the_source() {
     scene.run(&mut publisher, 0..5, 2);
     let status = scene.recorders.status(&scene.name).expect("a folder");
     assert_eq!(status.state, RecordingState::Recording, "{status:?}");
-    drop(publisher);
+    // Nobody has read the last second when the source leaves.
+    Scene::second(&mut publisher, 5);
+    publisher.finish(State::Idle);
     scene.observe();
     scene.wait("closed files", |it| {
         it.files().len() == 2 && it.are_closed()
     });
+    let is_whole = |it: &RecordedFile| it.duration >= Duration::from_millis(5_900);
+    assert!(scene.files().iter().all(is_whole), "{:?}", scene.files());
     let layers: BTreeSet<String> = scene.files().into_iter().map(|it| it.layer).collect();
     assert_eq!(layers, BTreeSet::from(["h".to_owned(), "l".to_owned()]));
     let status = scene.recorders.status(&scene.name).expect("a folder");
