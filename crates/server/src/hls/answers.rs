@@ -6,7 +6,7 @@
 //! | playlist that was waited for | six Target Durations: the same question has the same answer |
 //! | playlist as it is now | one second |
 //! | initialization, part, segment | one hour, immutable |
-//! | the same to a client that shows a right in place of a pass | as long, and by this client alone |
+//! | playlist or file to a client that shows a right in a header, in place of a pass | as long, and by this client alone |
 //! | error | one second, so that a cache lets one of many clients ask again |
 
 use std::convert::Infallible;

@@ -24,14 +24,16 @@ pub(super) struct Rendition {
     state: Mutex<State>,
     /// The newest part, for the playlists of other renditions.
     report: Mutex<Option<RenditionReport>>,
-    /// Number of changes so far.
-    changed: watch::Sender<u64>,
+    /// The requests that wait, which look after each change.
+    changed: watch::Sender<()>,
 }
 
 #[derive(Debug)]
 struct State {
     playlist: MediaPlaylist,
     files: Files,
+    /// Number of changes so far.
+    version: u64,
     /// Number of the next initialization.
     next_header: u64,
     description: Description,
@@ -139,6 +141,7 @@ impl Rendition {
         let state = State {
             playlist: MediaPlaylist::new(new.terms, new.first, new.folder, map),
             files,
+            version: 0,
             next_header: new.first.part + 1,
             description: new.description,
             texts: [None, None],
@@ -149,7 +152,7 @@ impl Rendition {
             key: new.key,
             state: Mutex::new(state),
             report: Mutex::new(None),
-            changed: watch::Sender::new(0),
+            changed: watch::Sender::new(()),
         }
     }
 
@@ -157,13 +160,14 @@ impl Rendition {
     fn change<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
         let mut state = self.lock();
         let changed = change(&mut state);
+        state.version += 1;
         state.texts = [None, None];
         let first = state.playlist.first_segment();
         state.files.trim(first);
         *self.report.lock().unwrap_or_else(PoisonError::into_inner) =
             state.playlist.report(self.playlist_name());
         drop(state);
-        self.changed.send_modify(|number| *number += 1);
+        self.changed.send_replace(());
         changed
     }
 
@@ -261,17 +265,17 @@ impl Rendition {
         directives: &Directives,
         reports: impl Fn() -> Vec<RenditionReport>,
     ) -> Result<Arc<PlaylistText>, NoFile> {
-        self.wait_for(|state, version| match state.playlist.answer(directives) {
+        self.wait_for(|state| match state.playlist.answer(directives) {
             Answer::Wait => None,
             Answer::TooFarAhead => Some(Err(NoFile::TooFarAhead)),
-            Answer::Now => Some(Ok(state.text(directives.skip, version, &reports))),
+            Answer::Now => Some(Ok(state.text(directives.skip, &reports))),
         })
         .await
     }
 
     /// Returns a file. The part that the playlist hints is waited for.
     pub(super) async fn file(&self, name: FileName) -> Result<Pieces, NoFile> {
-        self.wait_for(|state, _| {
+        self.wait_for(|state| {
             let found = match name {
                 FileName::Header(number) => state.files.header(number),
                 FileName::Segment(number) => state.files.segment(number),
@@ -292,19 +296,18 @@ impl Rendition {
     /// Durations (§6.2.5.2).
     async fn wait_for<T>(
         &self,
-        look: impl Fn(&mut State, u64) -> Option<Result<T, NoFile>>,
+        look: impl Fn(&mut State) -> Option<Result<T, NoFile>>,
     ) -> Result<T, NoFile> {
         // Most files are there.
-        let version = *self.changed.borrow();
-        if let Some(found) = self.look(&look, version) {
+        if let Some(found) = self.look(&look) {
             return found;
         }
         let mut changed = self.changed.subscribe();
         let patience = self.target() * 3;
         let waiting = async {
             loop {
-                let version = *changed.borrow_and_update();
-                if let Some(found) = self.look(&look, version) {
+                changed.mark_unchanged();
+                if let Some(found) = self.look(&look) {
                     return found;
                 }
                 if changed.changed().await.is_err() {
@@ -318,12 +321,10 @@ impl Rendition {
 
     fn look<T>(
         &self,
-        look: impl Fn(&mut State, u64) -> Option<Result<T, NoFile>>,
-        version: u64,
+        look: impl Fn(&mut State) -> Option<Result<T, NoFile>>,
     ) -> Option<Result<T, NoFile>> {
         let mut state = self.lock();
-        let found = look(&mut state, version);
-        match found {
+        match look(&mut state) {
             None if state.is_closed => Some(Err(NoFile::Closed)),
             found => found,
         }
@@ -339,18 +340,15 @@ impl State {
     fn text(
         &mut self,
         skip: bool,
-        version: u64,
         reports: &impl Fn() -> Vec<RenditionReport>,
     ) -> Arc<PlaylistText> {
         let place = &mut self.texts[usize::from(skip)];
         let text = place.get_or_insert_with(|| {
             let text = self.playlist.text(skip, &reports());
-            let next = self.playlist.next_part();
+            let (next, version) = (self.playlist.next_part(), self.version);
             let kind = if skip { "delta" } else { "whole" };
-            Arc::new(PlaylistText::new(
-                text,
-                format!("W/\"{next}-{version}-{kind}\""),
-            ))
+            let entity_tag = format!("W/\"{next}-{version}-{kind}\"");
+            Arc::new(PlaylistText::new(text, entity_tag))
         });
         Arc::clone(text)
     }

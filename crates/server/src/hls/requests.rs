@@ -110,11 +110,12 @@ pub(super) struct PassedRequest<'a> {
 }
 
 impl PassedRequest<'_> {
-    /// Checks that the pass is valid, or that the request shows a right to read in its place.
-    async fn check(&self, opens: Opens) -> Result<(), Problem> {
+    /// Checks that the pass is valid, or that the request shows a right to read in its place. Returns who
+    /// keeps the answer: a right in a header is not in the URL by which caches keep it.
+    async fn check(&self, opens: Opens) -> Result<fn(u32) -> Keep, Problem> {
         let hls = service(self.app);
         if hls.key.is_valid(self.pass, self.name, opens, hls.unix()) {
-            return Ok(());
+            return Ok(Keep::ByAll);
         }
         let unpassed = Unpassed {
             connection: self.connection,
@@ -123,12 +124,16 @@ impl PassedRequest<'_> {
             protocol: "hls",
         };
         // Few requests come here, and the future of each has room for all that it may wait for.
-        Box::pin(unpassed.may_read(self.app, self.name)).await
+        Box::pin(unpassed.may_read(self.app, self.name)).await?;
+        Ok(match self.headers.contains_key(header::AUTHORIZATION) {
+            true => Keep::ByClient,
+            false => Keep::ByAll,
+        })
     }
 
     pub(super) async fn playlist(&self, playlist: &str) -> Result<Response, Problem> {
         let (hls, name) = (service(self.app), self.name);
-        self.check(Opens::Playlists).await?;
+        let keep = self.check(Opens::Playlists).await?;
         let directives = directives(self.uri.query().unwrap_or_default())?;
         let Some(rendition) = playlist.strip_suffix(".m3u8") else {
             return Ok(nothing(&format!(
@@ -169,7 +174,7 @@ impl PassedRequest<'_> {
         match found {
             Ok(text) => {
                 hls.counters.playlists.add(1);
-                Ok(answers::playlist(&text, Keep::ByAll(kept), self.headers))
+                Ok(answers::playlist(&text, keep(kept), self.headers))
             }
             Err(refusal) => Ok(hls.refused(refusal, &rendition)),
         }
@@ -177,7 +182,7 @@ impl PassedRequest<'_> {
 
     pub(super) async fn file(&self, rendition: &str, file: &str) -> Result<Response, Problem> {
         let (hls, name) = (service(self.app), self.name);
-        self.check(Opens::Files).await?;
+        let keep = self.check(Opens::Files).await?;
         let broadcast = hls.find(name);
         let rendition = broadcast.and_then(|it| it.rendition(rendition));
         let (Some(rendition), Some(asked)) = (rendition, FileName::parse(file)) else {
@@ -188,7 +193,7 @@ impl PassedRequest<'_> {
                 let bytes: usize = pieces.iter().map(bytes::Bytes::len).sum();
                 hls.counters.files.add(1);
                 hls.counters.bytes.add(bytes as u64);
-                let keep = Keep::ByAll(answers::FILES_KEPT_S);
+                let keep = keep(answers::FILES_KEPT_S);
                 let kind = rendition.key.kind;
                 Ok(answers::file(pieces, kind, file, keep, self.headers))
             }

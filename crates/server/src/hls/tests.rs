@@ -356,6 +356,22 @@ async fn a_pass_stands_for_the_right_until_it_ends() {
         let answer = scene.get(&path).await;
         assert_eq!(answer.status, status, "{path}: {}", answer.text());
     }
+    // No cache gives what a header opened to others.
+    let shown = "Authorization: Bearer read-0123456789\r\n";
+    for path in [
+        format!("/demo/hls/P1.aaaa/{name}"),
+        map.replace(of_files, "F1.aaaa"),
+    ] {
+        let answer = scene.ask("http", &path, shown).await;
+        assert_eq!(answer.status, 200, "{path}: {}", answer.text());
+        let kept = answer.header("cache-control").expect("a rule");
+        assert!(kept.starts_with("private, "), "{path}: {kept}");
+        let known = answer.header("etag").expect("a tag").to_owned();
+        let again = format!("{shown}If-None-Match: {known}\r\n");
+        let kept = scene.ask("http", &path, &again).await;
+        let kept = kept.header("cache-control").expect("a rule").to_owned();
+        assert!(kept.starts_with("private, "), "{path}: {kept}");
+    }
     scene.server.shutdown(PATIENCE).await;
 }
 
