@@ -68,7 +68,7 @@ impl Table {
         self.rows.retain(|name, _| names.contains(name));
     }
 
-    /// Writes the file.
+    /// Writes the table to its CSV file, below a line with the names of the columns.
     ///
     /// # Errors The file cannot be written.
     pub(crate) fn write(&self) -> Result<(), String> {
