@@ -14,7 +14,7 @@ use super::requests::PassedRequest;
 use crate::app::App;
 use crate::http::forwarded;
 use crate::http::passed::guarded;
-use crate::http::server::{DirectClient, DirectHandler};
+use crate::http::server::{DirectHandler, RequestClient};
 use crate::sessions::ConnectionAddresses;
 
 /// Answers the requests with a pass of live streams.
@@ -27,7 +27,7 @@ impl DirectHandler for LiveFiles {
             && forwarded::is_plain(&self.0, client)
     }
 
-    fn answer(&self, client: DirectClient, request: Request<()>) -> BoxFuture<'static, Response> {
+    fn answer(&self, client: RequestClient, request: Request<()>) -> BoxFuture<'static, Response> {
         let app = self.0.clone();
         async move {
             let answer = |request: Request<()>| answered(&app, &client, request);
@@ -37,17 +37,9 @@ impl DirectHandler for LiveFiles {
     }
 }
 
-async fn answered(app: &App, client: &DirectClient, request: Request<()>) -> Response {
+async fn answered(app: &App, client: &RequestClient, request: Request<()>) -> Response {
     let target = Target::of(request.uri().path()).expect("the handler takes the request");
-    let asked = PassedRequest {
-        app,
-        connection: client.addresses,
-        waiter: &client.waiter,
-        headers: request.headers(),
-        uri: request.uri(),
-        name: target.name,
-        pass: target.pass,
-    };
+    let asked = PassedRequest::new(app, client, &request, target.name, target.pass);
     let answered = match target.wanted {
         Wanted::Playlist(playlist) => asked.playlist(playlist).await,
         Wanted::File { rendition, file } => asked.file(rendition, file).await,

@@ -23,7 +23,7 @@ use crate::app::App;
 use crate::http::Unpassed;
 use crate::http::extract::Path;
 use crate::http::problem::Problem;
-use crate::http::server::Waiter;
+use crate::http::server::{RequestClient, Waiter};
 use crate::sessions::ConnectionAddresses;
 
 /// Longest time for which a request waits for the first parts of a stream: a keyframe may be ten seconds
@@ -64,15 +64,11 @@ pub(super) async fn playlist(
     Path((name, pass, playlist)): Path<(String, String, String)>,
     request: Request,
 ) -> Result<Response, Problem> {
-    let asked = PassedRequest {
-        app: &app,
-        connection,
-        waiter: &waiter,
-        headers: request.headers(),
-        uri: request.uri(),
-        name: &name,
-        pass: &pass,
+    let client = RequestClient {
+        addresses: connection,
+        waiter,
     };
+    let asked = PassedRequest::new(&app, &client, &request, &name, &pass);
     asked.playlist(&playlist).await
 }
 
@@ -84,32 +80,47 @@ pub(super) async fn file(
     Path((name, pass, rendition, file)): Path<(String, String, String, String)>,
     request: Request,
 ) -> Result<Response, Problem> {
-    let asked = PassedRequest {
-        app: &app,
-        connection,
-        waiter: &waiter,
-        headers: request.headers(),
-        uri: request.uri(),
-        name: &name,
-        pass: &pass,
+    let client = RequestClient {
+        addresses: connection,
+        waiter,
     };
+    let asked = PassedRequest::new(&app, &client, &request, &name, &pass);
     asked.file(&rendition, &file).await
 }
 
 /// A request with a pass.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PassedRequest<'a> {
-    pub(super) app: &'a App,
-    pub(super) connection: ConnectionAddresses,
-    pub(super) waiter: &'a Waiter,
-    pub(super) headers: &'a HeaderMap,
-    pub(super) uri: &'a Uri,
+    app: &'a App,
+    connection: ConnectionAddresses,
+    waiter: &'a Waiter,
+    headers: &'a HeaderMap,
+    uri: &'a Uri,
     /// Name of the stream.
-    pub(super) name: &'a str,
-    pub(super) pass: &'a str,
+    name: &'a str,
+    pass: &'a str,
 }
 
-impl PassedRequest<'_> {
+impl<'a> PassedRequest<'a> {
+    /// Creates the request that `client` makes of the stream `name`.
+    pub(super) fn new<B>(
+        app: &'a App,
+        client: &'a RequestClient,
+        request: &'a axum::http::Request<B>,
+        name: &'a str,
+        pass: &'a str,
+    ) -> Self {
+        Self {
+            app,
+            connection: client.addresses,
+            waiter: &client.waiter,
+            headers: request.headers(),
+            uri: request.uri(),
+            name,
+            pass,
+        }
+    }
+
     /// Checks that the pass is valid, or that the request shows a right to read in its place. Returns who
     /// keeps the answer: a right in a header is not in the URL by which caches keep it.
     async fn check(&self, opens: Opens) -> Result<fn(u32) -> Keep, Problem> {

@@ -25,12 +25,12 @@ pub(crate) trait DirectHandler: Send + Sync {
     fn takes(&self, client: ConnectionAddresses, request: &Request<()>) -> bool;
 
     /// Answers a request that this handler takes.
-    fn answer(&self, client: DirectClient, request: Request<()>) -> BoxFuture<'static, Response>;
+    fn answer(&self, client: RequestClient, request: Request<()>) -> BoxFuture<'static, Response>;
 }
 
-/// The client of a request without routes.
+/// The client of a request, and how the client waits for an answer.
 #[derive(Debug)]
-pub(crate) struct DirectClient {
+pub(crate) struct RequestClient {
     pub(crate) addresses: ConnectionAddresses,
     pub(crate) waiter: Waiter,
 }

@@ -35,7 +35,7 @@ pub(crate) use accept::{Listener, Options, serve};
 pub(crate) use connection_table::ConnectionTable as Places;
 pub(crate) use counters::{Counters, ListenerCounters};
 pub(crate) use ending::Drain;
-pub(crate) use handlers::{DirectClient, DirectHandler, Handlers};
+pub(crate) use handlers::{DirectHandler, Handlers, RequestClient};
 pub(crate) use waits::{WaitRefusal, Waiter};
 
 /// How a request arrived here.

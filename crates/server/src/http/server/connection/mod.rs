@@ -28,7 +28,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use super::Scheme;
 use super::activity::{Activity, Closed, Deadlines, RequestId, WaitsFor};
 use super::ending::Ending;
-use super::handlers::{DirectClient, DirectHandler, Handlers};
+use super::handlers::{DirectHandler, Handlers, RequestClient};
 use super::observed_stream::ObservedStream;
 use super::waits::{ConnectionWaits, Waiter};
 use crate::sessions::ConnectionAddresses;
@@ -233,7 +233,7 @@ impl Requests {
         if !direct.takes(self.addresses, &request) {
             return Either::Right(self.route(request.map(|()| body), id));
         }
-        let client = DirectClient {
+        let client = RequestClient {
             addresses: self.addresses,
             waiter: Waiter::direct(self.addresses, self.waits.clone()),
         };
