@@ -2,7 +2,12 @@ use super::test_playlist::{live, live_with, media, names};
 use super::*;
 
 fn of_delta(edit: impl Fn(String) -> String) -> Vec<&'static str> {
-    let known = media(&live(7, 12, 1));
+    of_delta_after(&live(7, 12, 1), edit)
+}
+
+/// Judges a delta update for a client that has `known`.
+fn of_delta_after(known: &str, edit: impl Fn(String) -> String) -> Vec<&'static str> {
+    let known = media(known);
     let full = media(&live(7, 12, 2));
     let delta = live_with(7, 12, 2, edit);
     let mut findings = Findings::default();
@@ -33,6 +38,8 @@ fn a_delta_update_must_complete_to_the_full_playlist() {
     assert_eq!(of_delta(skipping(6)), [""; 0]);
     assert_eq!(of_delta(skipping(8)), ["skipped-too-much"]);
     assert_eq!(of_delta(|line| line), ["no-delta"]);
+    // What would be skipped is new to a client whose playlist ends long before.
+    assert_eq!(of_delta_after(&live(5, 6, 1), |line| line), [""; 0]);
     let skip = skipping(6);
     assert_eq!(
         of_delta(|line| skip(line).replace("15.mp4", "x.mp4")),

@@ -178,9 +178,15 @@ pub fn judge_delta(
         return;
     };
     let Some(skip) = &delta.skip else {
-        // A segment that ends beyond the boundary had to be skipped.
-        let behind: Duration = full.segments.iter().skip(1).map(|it| it.duration).sum();
-        if behind > boundary + ROUNDING && !full.is_ended {
+        // A segment that ends beyond the boundary had to be skipped, unless the client lacks it.
+        let mut rest: Duration = full.segments.iter().map(|it| it.duration).sum();
+        let far = full.segments.iter().take_while(|it| {
+            rest -= it.duration;
+            rest > boundary + ROUNDING
+        });
+        let listed = full.media_sequence + far.count() as u64;
+        let can_skip = listed > full.media_sequence && listed < known.next_sequence();
+        if can_skip && !full.is_ended {
             let what = format!(
                 "_HLS_skip=YES is answered with a playlist of {} segments and no EXT-X-SKIP",
                 delta.segments.len()

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::date::Date;
 use super::segment::Segment;
-use super::{MediaPlaylist, Terms};
+use super::{Directives, MediaPlaylist, Terms};
 
 /// Version of the protocol (§8): delta updates have `EXT-X-SKIP`. All playlists of a stream state one
 /// version, as some clients demand.
@@ -43,6 +43,15 @@ impl MediaPlaylist {
         // Writing to a string cannot fail.
         let _ = self.write(&mut text, skipped, reports);
         text
+    }
+
+    /// Returns whether these directives are answered with a delta update. A client that awaits a segment
+    /// keeps its playlist up to the one before, which must be listed: the playlist may have grown by more
+    /// than `CAN-SKIP-UNTIL` at once, and the update would leave out segments that the client never saw.
+    pub fn skips(&self, directives: &Directives) -> bool {
+        let listed = self.first_segment() + self.skippable() as u64;
+        let awaited = directives.segment;
+        directives.skip && !self.ended && awaited.is_none_or(|awaited| listed < awaited)
     }
 
     /// Returns how many segments are further from the end of the last segment than the boundary.

@@ -268,7 +268,7 @@ impl Rendition {
         self.wait_for(|state| match state.playlist.answer(directives) {
             Answer::Wait => None,
             Answer::TooFarAhead => Some(Err(NoFile::TooFarAhead)),
-            Answer::Now => Some(Ok(state.text(directives.skip, &reports))),
+            Answer::Now => Some(Ok(state.text(state.playlist.skips(directives), &reports))),
         })
         .await
     }

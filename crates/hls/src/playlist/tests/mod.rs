@@ -232,18 +232,21 @@ fn directives_are_read_and_bad_ones_told() {
     }
 }
 
+/// Returns a playlist of eleven complete segments, of which a delta update leaves out four.
+fn long_playlist() -> MediaPlaylist {
+    let terms = Terms {
+        window: ms(30_000),
+        ..terms()
+    };
+    let first = Numbers::at(ms(1_000));
+    let mut playlist = MediaPlaylist::new(terms, first, "v".into(), "i1.mp4".into());
+    push_segments(&mut playlist, 12);
+    playlist
+}
+
 #[test]
 fn a_delta_update_leaves_out_what_is_behind_the_boundary() {
-    let mut playlist = MediaPlaylist::new(
-        Terms {
-            window: ms(30_000),
-            ..terms()
-        },
-        Numbers::at(ms(1_000)),
-        "v".into(),
-        "i1.mp4".into(),
-    );
-    push_segments(&mut playlist, 12);
+    let playlist = long_playlist();
     let (whole, delta) = (playlist.text(false, &[]), playlist.text(true, &[]));
     // Of eleven complete segments, six reach up to the boundary of 12 s, and one lies on it.
     assert!(
@@ -254,6 +257,26 @@ fn a_delta_update_leaves_out_what_is_behind_the_boundary() {
     assert_eq!(delta.matches("#EXTINF").count(), 7);
     assert!(!delta.contains("#EXT-X-MAP"), "it was in what is skipped");
     assert!(whole.ends_with(&delta[delta.rfind("#EXTINF").expect("a segment")..]));
+}
+
+#[test]
+fn a_delta_update_leaves_out_nothing_that_the_client_never_saw() {
+    let mut playlist = long_playlist();
+    let first = playlist.first_segment();
+    let listed = first + 4;
+    let of = |segment: Option<u64>| Directives {
+        segment,
+        part: None,
+        skip: true,
+    };
+    // The first segment that is listed is one that the client had, so that both can be joined.
+    assert!(!playlist.skips(&of(Some(first))));
+    assert!(!playlist.skips(&of(Some(listed))));
+    assert!(playlist.skips(&of(Some(listed + 1))));
+    assert!(playlist.skips(&of(None)), "it vouches for what it has");
+    assert!(!playlist.skips(&asked(listed + 1, None)));
+    playlist.end();
+    assert!(!playlist.skips(&of(Some(listed + 1))));
 }
 
 #[test]
