@@ -1,21 +1,21 @@
 //! One stream as files, from the first request until nobody has asked for a while.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use glassline_config::Hls as Settings;
 use glassline_hls::{AudioRendition, MultivariantPlaylist, RenditionReport, SegmentRate, Variant};
 use glassline_hub::Stream;
-use glassline_media::{Kind, Track, TrackIndex, TrackLayer};
+use glassline_media::{Kind, Track, TrackIndex};
 use glassline_runtime::TaskWaker;
 use tokio::sync::watch;
 
-use super::aac::{self, AacMaker};
+use super::aac;
 use super::audience::Viewers;
+use super::on_demand::{OnDemand, aac_layers, rungs};
 use super::rendition::{Rendition, playlist_name};
 use super::rendition_key::{RenditionKey, is_carried};
-use super::rungs::{WantedRungs, rungs};
 
 /// A stream with its renditions, as requests see it.
 #[derive(Debug)]
@@ -33,9 +33,7 @@ pub(super) struct Broadcast {
     grown: watch::Sender<u64>,
     /// Woken when the task is to end.
     pub(super) stop: TaskWaker,
-    /// Whether somebody asked for audio in AAC that is to be made.
-    wants_aac: AtomicBool,
-    rungs: WantedRungs,
+    pub(super) on_demand: OnDemand,
     /// Bytes of all files, as they were counted last.
     pub(super) bytes: AtomicU64,
 }
@@ -52,8 +50,7 @@ impl Broadcast {
             used_ms: AtomicU64::new(0),
             grown: watch::Sender::new(0),
             stop: TaskWaker::default(),
-            wants_aac: AtomicBool::new(false),
-            rungs: WantedRungs::default(),
+            on_demand: OnDemand::default(),
             bytes: AtomicU64::new(0),
         }
     }
@@ -72,27 +69,10 @@ impl Broadcast {
             .saturating_sub(used)
     }
 
-    /// Has the audio called `name` made, if it is one that is made on demand.
+    /// Has the rendition called `name` made, if it is one that is made on demand.
     pub(super) fn want(&self, name: &str) {
-        if RenditionKey::is_name_of_aac(name) {
-            self.wants_aac.store(true, Ordering::Relaxed);
-        }
-        let tracks = self.stream.tracks();
-        if let Some(rung) =
-            rungs(&tracks).find(|it| RenditionKey::of(&tracks, it.layer).name() == name)
-        {
-            self.rungs.note(rung.layer, Instant::now());
-        }
-    }
-
-    /// Returns whether somebody plays a rung of a ladder.
-    pub(super) fn wants_rung(&self, layer: TrackLayer, now: Instant) -> bool {
-        self.rungs.has(layer, self.settings.idle(), now)
-    }
-
-    /// Returns whether somebody asked for audio that is to be made.
-    pub(super) fn wants_aac(&self) -> bool {
-        self.wants_aac.load(Ordering::Relaxed)
+        self.on_demand.offer(&self.stream.tracks());
+        self.on_demand.note(name, Instant::now());
     }
 
     pub(super) fn add(&self, rendition: Arc<Rendition>) {
@@ -187,6 +167,7 @@ impl Broadcast {
         let mut playlist = MultivariantPlaylist::default();
         let renditions = self.renditions();
         let tracks = self.stream.tracks();
+        self.on_demand.offer(&tracks);
         // Those of tracks that the present source does not have are nothing to begin with.
         let is_of_source = |it: &&Arc<Rendition>| it.key.is_in(&tracks);
         for rendition in renditions.iter().filter(is_of_source) {
@@ -221,15 +202,13 @@ impl Broadcast {
         playlist
     }
 
-    /// Returns the names of the renditions that are made once somebody asks for them.
+    /// Returns the names of the audio in AAC that is made once somebody asks for it.
     fn made_on_demand(&self) -> Vec<String> {
         let tracks = self.stream.tracks();
-        let made = TrackIndex::enumerate(&*tracks).filter(|(_, track)| AacMaker::takes(track));
-        made.map(|(track, _)| {
-            let layer = aac::LAYER;
-            RenditionKey::of(&tracks, TrackLayer { track, layer }).name()
-        })
-        .collect()
+        let layers = aac_layers(&tracks);
+        layers
+            .map(|it| RenditionKey::of(&tracks, it).name())
+            .collect()
     }
 
     /// Returns the newest parts of all renditions but `own`. One that nobody has asked for yet begins with

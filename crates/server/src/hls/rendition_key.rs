@@ -10,9 +10,6 @@ use glassline_media::{Codec, Kind, LayerIndex, Track, TrackIndex, TrackLayer};
 
 use super::aac::{self, AacMaker};
 
-/// End of the name of audio in AAC that is made.
-const AAC_SUFFIX: &str = "-aac";
-
 /// The kind, number and layer that a rendition has for the whole life of a broadcast.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct RenditionKey {
@@ -91,14 +88,9 @@ impl RenditionKey {
         let (kind, number) = (self.kind.as_str(), self.number);
         match self.layer {
             LayerIndex::BASE => format!("{kind}{number}"),
-            aac::LAYER => format!("{kind}{number}{AAC_SUFFIX}"),
+            aac::LAYER => format!("{kind}{number}-aac"),
             LayerIndex(layer) => format!("{kind}{number}-{layer}"),
         }
-    }
-
-    /// Returns whether `name` is that of audio in AAC that is made.
-    pub(super) fn is_name_of_aac(name: &str) -> bool {
-        name.ends_with(AAC_SUFFIX)
     }
 }
 

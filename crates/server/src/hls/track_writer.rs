@@ -262,23 +262,29 @@ impl TrackWriter {
         broadcast: &Broadcast,
     ) {
         if self.frames == FrameSource::StandIn && self.stand_in.is_none() {
-            self.begin_to_stand_in(shared, broadcast);
+            self.begin_to_stand_in(reached, shared, broadcast);
         }
         while let Some(stand_in) = &mut self.stand_in
             && let Some(unit) = stand_in.next_unit(reached, now)
         {
             self.note_keyframe(&unit);
             self.put(&unit, wall, broadcast);
-            self.drain(shared, broadcast);
+            if self.drain(shared, broadcast) == Change::Grown {
+                broadcast.grow();
+            }
         }
     }
 
-    /// Begins to write something in the place of the track. Returns whether there is anything.
-    fn begin_to_stand_in(&mut self, shared: &Shared, broadcast: &Broadcast) -> bool {
+    /// Begins to write something in the place of the track, from its end or, without one, from `reached` on.
+    /// Returns whether there is anything.
+    fn begin_to_stand_in(
+        &mut self,
+        reached: MediaTime,
+        shared: &Shared,
+        broadcast: &Broadcast,
+    ) -> bool {
         self.flush(shared, broadcast);
-        let Some(from) = self.end.filter(|_| self.rendition.is_some()) else {
-            return false;
-        };
+        let from = self.end.unwrap_or(reached);
         self.stand_in = match (self.key.kind, &self.keyframe) {
             (Kind::Video, Some(keyframe)) => {
                 let lead = self.lead.unwrap_or_default();
@@ -359,7 +365,7 @@ impl TrackWriter {
         }
         let is_alone =
             self.key.kind == Kind::Audio && newest.is_some_and(|(_, came)| since(came) < longest);
-        if is_alone && self.begin_to_stand_in(shared, broadcast) {
+        if is_alone && self.begin_to_stand_in(time, shared, broadcast) {
             return;
         }
         if !self.silent {

@@ -27,9 +27,9 @@ use super::aac::{self, AacMaker};
 use super::broadcast::Broadcast;
 use super::cadence::Cadence;
 use super::dates::Dates;
+use super::on_demand::{aac_layers, rungs};
 use super::pass::{self, Opens, PassKey};
 use super::rendition_key::{FrameSource, RenditionKey, is_carried};
-use super::rungs::rungs;
 use super::shared::{PARTS_BEHIND, Shared};
 use super::track_writer::{Change, TrackWriter};
 
@@ -85,8 +85,6 @@ pub(super) struct Writer {
     writers: Vec<TrackWriter>,
     /// The rungs of a ladder that are read, because somebody plays them.
     rungs: Vec<TrackLayer>,
-    /// Whether audio is made into AAC.
-    makes_aac: bool,
     shared: Shared,
 }
 
@@ -129,7 +127,6 @@ impl Writer {
             subscription,
             writers: Vec::new(),
             rungs: Vec::new(),
-            makes_aac: false,
             shared,
         }
     }
@@ -160,7 +157,7 @@ impl Writer {
         self.subscription.poll(&mut units);
         // Units of another source are told before they come.
         self.follow_source(now, &wall);
-        self.begin_aac(now);
+        self.begin_asked(now, &wall);
         for unit in units.drain(..) {
             for place in 0..self.writers.len() {
                 if self.writers[place].frames == FrameSource::Source(unit.track_layer()) {
@@ -206,18 +203,20 @@ impl Writer {
     fn follow_source(&mut self, now: Instant, wall: &WallClock) {
         let is_other = self.has_other_publisher();
         let tracks = self.broadcast.stream.tracks();
-        let wanted = rungs(&tracks).map(|it| it.layer);
-        let wanted: Vec<_> = wanted
-            .filter(|it| self.broadcast.wants_rung(*it, now))
-            .collect();
+        let idle = self.broadcast.settings.idle();
+        let is_wanted = |layer: &TrackLayer| {
+            let key = RenditionKey::of(&tracks, *layer);
+            self.broadcast.on_demand.is_wanted(key, idle, now)
+        };
+        let wanted = rungs(&tracks).map(|it| it.layer).filter(is_wanted);
+        let wanted: Vec<_> = wanted.collect();
         // While a source is away, its tracks stay.
         let is_same = Arc::ptr_eq(&tracks, &self.tracks) && wanted == self.rungs;
         if self.is_begun && !is_other && is_same || tracks.is_empty() {
             return;
         }
         (self.tracks, self.rungs) = (tracks, wanted);
-        let mut layers = layers_of(&self.tracks);
-        layers.extend_from_slice(&self.rungs);
+        let layers = self.layers();
         if !is_same {
             self.read(&layers);
         }
@@ -230,9 +229,6 @@ impl Writer {
             self.set_terms(&layers, now);
         } else if is_other {
             self.change_all(None);
-        }
-        if self.makes_aac {
-            layers.extend(aac_layers(&self.tracks));
         }
         self.write_layers(&layers, is_other, now);
         self.begin(is_first, now, wall);
@@ -274,16 +270,29 @@ impl Writer {
         }
     }
 
+    /// Returns the layers that are written whoever plays them, and the rungs that somebody plays.
+    fn layers(&self) -> Vec<TrackLayer> {
+        [layers_of(&self.tracks), self.rungs.clone()].concat()
+    }
+
+    /// Begins to write a rendition, unless nothing can be written of it now.
     fn add_writer(&mut self, key: RenditionKey, now: Instant) {
-        let layers = layers_of(&self.tracks);
-        let layers = [layers, self.rungs.clone()].concat();
-        let FrameSource::Source(source) = key.frames(&self.tracks, &layers) else {
-            return;
-        };
-        let track = &self.tracks[source.track.get()];
-        let track = track.of_layer(source.layer).unwrap_or(track);
+        let frames = key.frames(&self.tracks, &self.layers());
         let (broadcast, shared) = (&self.broadcast, &self.shared);
-        let writer = TrackWriter::new(key, source, track, now, broadcast, shared);
+        let mut writer = match frames {
+            FrameSource::Source(source) => {
+                let track = &self.tracks[source.track.get()];
+                let track = track.of_layer(source.layer).unwrap_or(track);
+                TrackWriter::new(key, source, track, now, broadcast, shared)
+            }
+            // Silence can be made without a source.
+            FrameSource::StandIn if key.layer == aac::LAYER => {
+                let (source, track) = (TrackIndex(0).into(), AacMaker::track());
+                TrackWriter::new(key, source, &track, now, broadcast, shared)
+            }
+            _ => return,
+        };
+        writer.frames = frames;
         self.writers.push(writer);
     }
 
@@ -313,14 +322,24 @@ impl Writer {
         self.happened.drain(..).any(begins)
     }
 
-    /// Begins to make AAC once somebody has asked for it.
-    fn begin_aac(&mut self, now: Instant) {
-        if self.makes_aac || !self.is_begun || !self.broadcast.wants_aac() {
+    /// Begins the renditions that somebody has asked for, which another source may have offered.
+    fn begin_asked(&mut self, now: Instant, wall: &WallClock) {
+        if !self.is_begun {
             return;
         }
-        self.makes_aac = true;
-        for layer in aac_layers(&self.tracks) {
-            self.add_writer(RenditionKey::of(&self.tracks, layer), now);
+        for key in self.broadcast.on_demand.asked() {
+            if self.writers.iter().any(|it| it.key == key) {
+                continue;
+            }
+            let place = self.writers.len();
+            self.add_writer(key, now);
+            if let Some(writer) = self.writers.get(place) {
+                let known = self.known_units(writer, false);
+                self.read(&self.layers());
+                for unit in known {
+                    self.write(place, &unit, now, wall);
+                }
+            }
         }
     }
 
@@ -474,14 +493,4 @@ fn layers_of(tracks: &[Track]) -> Vec<TrackLayer> {
         }
     };
     carried.flat_map(of).collect()
-}
-
-/// Returns the layers that are made of the hub's on demand.
-fn aac_layers(tracks: &[Track]) -> Vec<TrackLayer> {
-    let taken = TrackIndex::enumerate(tracks).filter(|(_, track)| AacMaker::takes(track));
-    let layers = taken.map(|(track, _)| TrackLayer {
-        track,
-        layer: aac::LAYER,
-    });
-    layers.collect()
 }

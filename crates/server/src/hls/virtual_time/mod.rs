@@ -7,6 +7,7 @@
 mod cadences;
 mod changes;
 mod first_segment;
+mod on_demand;
 mod pauses;
 
 use std::collections::BTreeMap;
