@@ -12,6 +12,10 @@ use crate::statistics::quantile;
 const FREEZE: Duration = Duration::from_millis(150);
 /// Time over which the fewest frames are counted.
 const WINDOW: Duration = Duration::from_secs(10);
+/// Time for which an encoding must be shown to count as being back.
+const SECOND: Duration = Duration::from_secs(1);
+/// Share of that second's frames that must be shown.
+const RISEN: f64 = 0.9;
 /// Samples in a row that count for the time to fit: a second.
 const FIT_SAMPLES: usize = 10;
 
@@ -66,8 +70,8 @@ pub struct Figures {
     /// Time from the case's moment until what is sent fits for a second, in s; `None` if it never did
     /// before the path changed again.
     pub fit_s: Option<f64>,
-    /// Time from the case's moment until the best encoding that fits is shown, in s; `None` if it never
-    /// was before the path changed again.
+    /// Time from the case's moment until the best encoding that fits is shown, with nine tenths of its
+    /// frames in the second that follows, in s; `None` if it never was before the path changed again.
     pub rise_s: Option<f64>,
 }
 
@@ -254,10 +258,21 @@ impl Evidence<'_> {
 
     fn rise_s(&self) -> Option<f64> {
         let moment = self.moment?;
-        let mut shown = self.ledger.shown.iter();
         let best = usize::from(u8::MAX).min(self.best);
-        let risen = shown.find(|it| {
-            it.at >= moment.at && it.at < moment.until && usize::from(it.layer) <= best
+        let Ledger {
+            shown, published, ..
+        } = self.ledger;
+        let goes_on = |from: usize| {
+            let it = &shown[from];
+            let before = |at: Duration| published.partition_point(|time| *time < at);
+            let due = before(it.captured + SECOND) - before(it.captured);
+            let until = shown.partition_point(|next| next.at < it.at + SECOND);
+            (until - from) as f64 >= RISEN * due as f64
+        };
+        let mut all = shown.iter().enumerate();
+        let (_, risen) = all.find(|(index, it)| {
+            let is_within = it.at >= moment.at && it.at < moment.until;
+            is_within && usize::from(it.layer) <= best && goes_on(*index)
         })?;
         Some((risen.at - moment.at).as_secs_f64())
     }

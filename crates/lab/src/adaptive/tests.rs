@@ -180,6 +180,14 @@ fn behind_a_policer_a_viewer_stays_on_the_layer_that_passes() {
 }
 
 #[test]
+fn a_path_that_was_taken_for_a_policer_is_found_wide_again_within_seconds() {
+    let times = seeds("quarter", 40).into_iter().map(|it| it.rise_s);
+    let times: Vec<_> = times.map(|it| it.expect("all frames again")).collect();
+    let mean = times.iter().sum::<f64>() / times.len() as f64;
+    assert!(mean < 7.0, "{times:?} s");
+}
+
+#[test]
 fn jitter_makes_no_probe_after_the_other() {
     for figures in seeds("5.1", 40) {
         assert!(figures.padding_ratio < 0.04, "{figures:?}");

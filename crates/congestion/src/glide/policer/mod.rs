@@ -18,6 +18,9 @@
 //! A sender with pauses, such as a stream of which most frames are left out, uses a probe little. What
 //! passes between the pauses counts then, and the probe becomes faster.
 //!
+//! The second probe in a row that loses nothing tells that the path has another limit: each next one is
+//! faster, so that four times the rate is found within five seconds for most paths.
+//!
 //! A sender whose source is slower than the path has no trial for little loss: the trial would delay its
 //! data by more than repairs do.
 //!
@@ -190,7 +193,10 @@ impl Policer {
             bytes += size;
             if packet.sent >= self.count.began {
                 since += size;
-                if let Phase::Probing(Probe { bucket, overdraft }) = &mut self.phase {
+                if let Phase::Probing(Probe {
+                    bucket, overdraft, ..
+                }) = &mut self.phase
+                {
                     overdraft.on_arrived(packet.sent, size, bucket.rate);
                 }
             }

@@ -15,6 +15,8 @@ pub(super) struct Probe {
     pub(super) bucket: Bucket,
     /// Bytes that arrived beyond the bucket's rate.
     pub(super) overdraft: Overdraft,
+    /// Whether a slower probe passed just before.
+    is_repeated: bool,
 }
 
 impl Probe {
@@ -23,6 +25,7 @@ impl Probe {
         Self {
             bucket: Bucket::new(bucket.rate, bucket.burst, now),
             overdraft: Overdraft::default(),
+            is_repeated: false,
         }
     }
 }
@@ -34,6 +37,7 @@ impl Policer {
         let Probe {
             mut bucket,
             overdraft,
+            ..
         } = probe;
         let count = self.count;
         let elapsed = count.elapsed(of.now).as_secs_f64();
@@ -54,6 +58,10 @@ impl Policer {
                 && above > self.policed.probe_used() * bucket.rate * elapsed)
         {
             bucket.rate *= self.gain;
+            // What passed without loss may be far from the limit: the path has another one now.
+            if probe.is_repeated {
+                self.gain = (self.gain * self.gain).min(self.policed.probe_gain_max);
+            }
             self.rest = self.policed.rest_min;
             self.before = self.before.map(|before| TrialBaseline {
                 rate: bucket.rate,
@@ -64,7 +72,11 @@ impl Policer {
                 self.measured = Some(bucket.rate);
                 return self.enter(Phase::Free, of.now);
             }
-            self.enter(Phase::Probing(Probe::new(bucket, of.now)), of.now);
+            let next = Probe {
+                is_repeated: true,
+                ..Probe::new(bucket, of.now)
+            };
+            self.enter(Phase::Probing(next), of.now);
         } else if count.elapsed(of.now) > self.policed.probe_time_max {
             self.rest(bucket, of);
         } else if self.is_probed_in_vain(&bucket, of) {

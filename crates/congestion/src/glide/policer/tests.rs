@@ -262,6 +262,31 @@ fn a_probe_without_loss_raises_the_rate() {
 }
 
 #[test]
+fn probes_become_faster_from_the_second_that_passes_on() {
+    let mut path = PacketPath::held();
+    path.until(0, Policer::is_testing);
+    let gain = |policer: &Policer| {
+        let pace = policer.pacing(MTU).expect("it probes");
+        pace / policer.rate().expect("it is held")
+    };
+    let mut gains = Vec::new();
+    for _ in 0..4 {
+        let before = path.policer.rate().expect("it is held");
+        gains.push(gain(&path.policer));
+        path.until(0, |it| it.rate().is_none_or(|rate| rate > before));
+    }
+    // A bucket that is larger than assumed may pass one of them.
+    let once = POLICED.probe_gain;
+    let expected = [once, once, once.powi(2), POLICED.probe_gain_max];
+    for (found, expected) in gains.iter().zip(expected) {
+        assert!((found - expected).abs() < 1e-9, "{gains:?}");
+    }
+    path.until(10, |it| !matches!(it.phase, Phase::Probing(_)));
+    path.until(0, Policer::is_testing);
+    assert!((gain(&path.policer) - once).abs() < 1e-9, "it begins anew");
+}
+
+#[test]
 fn a_rate_that_still_loses_is_lowered() {
     let mut path = PacketPath::held();
     let before = path.policer.rate().expect("it is held");
@@ -418,6 +443,10 @@ fn a_probe_that_is_used_little_becomes_faster_and_one_that_is_used_does_not() {
     path.until(0, Policer::is_testing);
     let pace = |path: &PacketPath| path.policer.pacing(MTU).zip(path.policer.rate());
     let gain = |path: &PacketPath| pace(path).map_or(0.0, |(pace, rate)| pace / rate);
+    // A bucket that such a probe does not empty.
+    let large = Bucket::new(RATE, RATE, path.now);
+    let probing = Phase::Probing(Probe::new(large, path.now));
+    path.policer.enter(probing, path.now);
     path.send(0, POLICED.probe_unused + MS * 100);
     assert!((gain(&path) - POLICED.probe_gain).abs() < 1e-9);
     let mut path = PacketPath::held();

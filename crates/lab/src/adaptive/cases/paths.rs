@@ -60,6 +60,7 @@ pub(super) fn changing() -> Vec<Case> {
             "the same, where no frame refers to every other frame",
             true,
         ),
+        quarter(),
     ]
 }
 
@@ -85,6 +86,22 @@ fn half(name: &'static str, about: &'static str, has_upper_frames: bool) -> Case
                 has_upper_frames,
                 ..simulcast(&[2_000])
             },
+        )
+    }
+}
+
+/// Returns the case of a path that carries a quarter of the only layer for a while, in a queue of so few
+/// packets that the losses look like those of a policer.
+fn quarter() -> Case {
+    Case {
+        forward: lane(&[(0, 5_000), (10, 207), (24, 5_000)], limited),
+        moment: moment(24, 60),
+        targets: vec![Target::at_most(Figure::RiseS, 10.0)],
+        ..case(
+            "quarter",
+            "the path carries a quarter of the only layer for 14 s",
+            60,
+            simulcast(&[830]),
         )
     }
 }
