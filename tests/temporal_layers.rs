@@ -125,19 +125,21 @@ fn sees_frames_go_on(codec: &str, percents: &[u64]) -> Result<(), Failed> {
         let first = shown(&viewer, 0, 2_000)?;
         let meanwhile = shown(&viewer, 0, 12_000)?;
         proxy.change(&free);
-        let after = shown(&viewer, 5_000, 4_000)?;
+        let mut after = Vec::new();
+        // Without the upper layer there is half of the frames.
+        let is_back = |it: &Span| it.frames * 20 >= before.frames * 6;
+        while after.len() < 10 && !after.last().is_some_and(is_back) {
+            after.push(shown(&viewer, 0, 2_000)?);
+        }
         println!(
             "{codec}, {percent} % of {rate} bit/s: before {before:?}, first {first:?}, meanwhile {meanwhile:?}, after {after:?}"
         );
         let figures = Value::from(format!("{before:?} {first:?} {meanwhile:?} {after:?}"));
         // A viewer that waits for a keyframe stands for ten seconds, also on a slow machine.
         ensure(meanwhile.longest_gap < 4_000.0, "frames go on", &figures)?;
-        // Without the upper layer there is half of the frames.
-        ensure(
-            after.frames * 10 >= before.frames * 6,
-            "all layers come back",
-            &figures,
-        )?;
+        // The time is measured without a browser, which is late on a busy machine.
+        let is_whole = after.last().is_some_and(is_back);
+        ensure(is_whole, "all layers come back within 20 s", &figures)?;
     }
     Ok(())
 }
