@@ -66,6 +66,14 @@ pub struct Viewing {
     pub feedback: Option<Duration>,
 }
 
+impl Case {
+    /// Returns the round trip of the flow at this place without a queue, at `time`.
+    pub(super) fn round_trip(&self, place: usize, time: Duration) -> Duration {
+        let delay = |way: &LinkSchedule| way.conditions(time).delay;
+        delay(&self.forward) + delay(&self.backward) + self.flows[place].extra * 2
+    }
+}
+
 impl Flow {
     /// Returns a viewer from the start on.
     pub(super) fn viewer(source: PublishedVideo) -> Self {

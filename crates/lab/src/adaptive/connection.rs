@@ -1,5 +1,6 @@
 //! The sessions of a server and of its viewer, from offer to keys.
 
+use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -18,7 +19,7 @@ pub(super) const VIEWER: SocketAddr =
     SocketAddr::new(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 2)), 5000);
 
 /// Time in front of a run in which sessions are connected.
-const BEFORE: Duration = Duration::from_secs(2);
+const BEFORE: Duration = Duration::from_secs(5);
 /// Time from one exchange of datagrams to the next.
 const STEP: Duration = Duration::from_millis(10);
 
@@ -30,14 +31,17 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    /// Connects the sessions of a viewer of `tracks` in the time before `start`.
+    /// Connects the sessions of a viewer of `tracks` in the time before `start`, over a path with this round
+    /// trip: a viewer repeats its requests for lost packets by the round trip of its checks.
     ///
     /// # Panics
-    /// If the sessions do not connect, which nothing but a fault of theirs can cause.
+    /// If the sessions do not connect, which nothing but a fault of theirs, or a round trip of a second, can
+    /// cause.
     pub(super) fn new(
         certificate: &Arc<Certificate>,
         tracks: &[Track],
         start: Instant,
+        round_trip: Duration,
         seed: u64,
     ) -> Self {
         let mut rng = Rng::new(seed);
@@ -76,25 +80,51 @@ impl Connection {
         };
         let (mut server, answer) = Session::accept(accept, &offer, now).expect("our own offer");
         viewer.set_answer(&answer, now).expect("our own answer");
-        let mut datagram = Vec::new();
+        let mut lanes = [Lane::default(), Lane::default()];
+        let [forward, backward] = &mut lanes;
         while now < start {
             now += STEP;
             viewer.handle_timeout(now);
             server.handle_timeout(now);
+            backward.take(&mut viewer, now);
+            forward.take(&mut server, now + round_trip);
             // What a session does not take is a repetition of what it has.
-            while viewer.poll_transmit(&mut datagram).is_some() {
-                let _ = server.handle_datagram(now, VIEWER, SERVER, &mut datagram);
-            }
-            while server.poll_transmit(&mut datagram).is_some() {
-                let _ = viewer.handle_datagram(now, SERVER, VIEWER, &mut datagram);
-            }
+            backward.deliver(now, |datagram| {
+                let _ = server.handle_datagram(now, VIEWER, SERVER, datagram);
+            });
+            forward.deliver(now, |datagram| {
+                let _ = viewer.handle_datagram(now, SERVER, VIEWER, datagram);
+            });
         }
         assert!(
             viewer.is_connected() && server.is_connected(),
-            "two sessions of ours connect within two seconds"
+            "two sessions of ours connect within five seconds"
         );
         while server.poll_event().is_some() {}
         while viewer.poll_event().is_some() {}
         Self { server, viewer }
+    }
+}
+
+/// One direction of the path during the handshake. All of the round trip is on the way to the viewer.
+#[derive(Default)]
+struct Lane(VecDeque<(Instant, Vec<u8>)>);
+
+impl Lane {
+    /// Takes all datagrams of `session`, which arrive at `at`.
+    fn take(&mut self, session: &mut Session, at: Instant) {
+        let mut datagram = Vec::new();
+        while session.poll_transmit(&mut datagram).is_some() {
+            self.0.push_back((at, std::mem::take(&mut datagram)));
+        }
+    }
+
+    /// Hands over what has arrived by `now`.
+    fn deliver(&mut self, now: Instant, mut receive: impl FnMut(&mut Vec<u8>)) {
+        while self.0.front().is_some_and(|(at, _)| *at <= now) {
+            if let Some((_, mut datagram)) = self.0.pop_front() {
+                receive(&mut datagram);
+            }
+        }
     }
 }

@@ -13,7 +13,7 @@ use super::outcome::Run;
 use super::path::{Body, LinkSchedule, Path, Way};
 use super::share::{capacity, share};
 use super::tcp::Tcp;
-use super::viewing::Viewed;
+use super::viewing::{Join, Viewed};
 
 /// Traffic that is under way.
 #[expect(clippy::large_enum_variant, reason = "a handful of each run")]
@@ -133,9 +133,15 @@ impl<'a> Scene<'a> {
         let now = self.clock.now();
         let active = match &self.case.flows[place].traffic {
             Traffic::Viewer(viewing) => {
-                let certificate = self.certificate;
-                let start = self.start;
-                let viewed = Viewed::new(self.arm, viewing, place, certificate, start, now, seed);
+                let join = Join {
+                    place,
+                    certificate: self.certificate,
+                    start: self.start,
+                    now,
+                    round_trip: self.case.round_trip(place, now - self.start),
+                    seed,
+                };
+                let viewed = Viewed::new(self.arm, viewing, &join);
                 Active::Viewer(viewed)
             }
             Traffic::Bulk => Active::Tcp(Tcp::bulk(place)),

@@ -52,20 +52,34 @@ pub(super) struct Viewed {
     before: (u64, u64),
 }
 
+/// The beginning of a viewer.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Join<'a> {
+    /// Position of the flow in the case.
+    pub(super) place: usize,
+    pub(super) certificate: &'a Arc<Certificate>,
+    /// Start of the run.
+    pub(super) start: Instant,
+    pub(super) now: Instant,
+    /// Round trip of the path without a queue.
+    pub(super) round_trip: Duration,
+    pub(super) seed: u64,
+}
+
 impl Viewed {
-    /// Joins a viewer at `now`. `start`: start of the run.
-    pub(super) fn new(
-        arm: Arm,
-        viewing: &Viewing,
-        place: usize,
-        certificate: &Arc<Certificate>,
-        start: Instant,
-        now: Instant,
-        seed: u64,
-    ) -> Self {
+    /// Lets a viewer join.
+    pub(super) fn new(arm: Arm, viewing: &Viewing, join: &Join<'_>) -> Self {
+        let Join {
+            place,
+            start,
+            now,
+            seed,
+            ..
+        } = *join;
         let layers = viewing.source.layers.clone();
         let track = track(&layers);
-        let mut connection = Connection::new(certificate, std::slice::from_ref(&track), now, seed);
+        let tracks = std::slice::from_ref(&track);
+        let mut connection = Connection::new(join.certificate, tracks, now, join.round_trip, seed);
         if let Some(interval) = viewing.feedback {
             connection.viewer.set_feedback_interval(interval);
         }
