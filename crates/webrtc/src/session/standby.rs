@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! NACKs, otherwise receiver reports ─► a tenth is missing, here and there ─ twice within 2 s ─► control
-//!                                     └► a third ────────────────────────────────────────────► control
+//!                                     ├► a third ────────────────────────────────────────────► control
+//!                                     └► a fifth of two seconds, again and again ────────────► control
 //! ```
 //!
 //! Until then nothing is numbered, and no feedback is read: a viewer whose path has room costs nothing.
@@ -29,6 +30,11 @@ const ONE_IN: u64 = 10;
 /// more would fill the path's queue with repairs.
 const HEAVY_ONE_IN: u64 = 3;
 
+/// Share of [`TOGETHER`] whose loss is enough, and fewest bursts in that time. A short queue loses the ends
+/// of large frames, which are few bursts, and each keyframe that is to mend the picture.
+const LONG_ONE_IN: u64 = 5;
+const LONG_BURSTS_MIN: u64 = 10;
+
 /// Longest time between two signs that belong together. One burst that overran a buffer is repaired, and
 /// is no reason to slow down.
 const TOGETHER: Duration = Duration::from_secs(2);
@@ -38,28 +44,57 @@ const TOGETHER: Duration = Duration::from_secs(2);
 pub(super) struct Standby {
     /// Algorithm of the congestion control that begins.
     pub(super) algorithm: Algorithm,
-    /// When the present count began.
-    began: Instant,
-    /// Packets sent by then.
-    sent_before: u64,
-    /// Packets that the peer has reported missing since.
-    lost: u64,
-    /// Bursts of these packets.
-    bursts: u64,
+    /// The packets of [`WINDOW`], and those of [`TOGETHER`].
+    short: LossWindow,
+    long: LossWindow,
     /// Newest sequence number that was reported missing, by sender: a peer reports packets again.
     newest: SmallVec<[u64; 2]>,
     /// Time of the latest sign of congestion.
     sign: Option<Instant>,
 }
 
+/// The packets of a time, as far as the peer reports them.
+#[derive(Clone, Copy, Debug)]
+struct LossWindow {
+    began: Instant,
+    /// Packets sent before.
+    sent_before: u64,
+    /// Packets that were reported missing.
+    lost: u64,
+    /// Bursts of these packets.
+    bursts: u64,
+}
+
+impl LossWindow {
+    const fn new(began: Instant, sent_before: u64) -> Self {
+        Self {
+            began,
+            sent_before,
+            lost: 0,
+            bursts: 0,
+        }
+    }
+
+    /// Returns the packets of a time that is over after `span`, and begins another one. `sent`: packets sent
+    /// so far.
+    fn end(&mut self, now: Instant, span: Duration, sent: u64) -> Option<Self> {
+        let is_over = now.saturating_duration_since(self.began) >= span;
+        is_over.then(|| std::mem::replace(self, Self::new(now, sent)))
+    }
+
+    /// Returns whether one packet in `one_in` was lost, in so many bursts. `sent`: packets sent so far.
+    const fn loses(&self, one_in: u64, bursts: u64, sent: u64) -> bool {
+        let fresh = sent.saturating_sub(self.sent_before);
+        self.bursts >= bursts && self.lost * one_in >= fresh
+    }
+}
+
 impl Standby {
     pub(super) fn new(algorithm: Algorithm, now: Instant) -> Self {
         Self {
             algorithm,
-            began: now,
-            sent_before: 0,
-            lost: 0,
-            bursts: 0,
+            short: LossWindow::new(now, 0),
+            long: LossWindow::new(now, 0),
             newest: SmallVec::new(),
             sign: None,
         }
@@ -80,19 +115,22 @@ impl Standby {
         let newest = &mut self.newest[sender.0];
         for &sequence in lost {
             if sequence > *newest {
-                self.lost += 1;
-                self.bursts += u64::from(sequence > *newest + 1);
+                for window in [&mut self.short, &mut self.long] {
+                    window.lost += 1;
+                    window.bursts += u64::from(sequence > *newest + 1);
+                }
                 *newest = sequence;
             }
         }
-        if now.saturating_duration_since(self.began) < WINDOW {
-            return false;
+        let long = self.long.end(now, TOGETHER, sent);
+        if long.is_some_and(|it| it.loses(LONG_ONE_IN, LONG_BURSTS_MIN, sent)) {
+            return true;
         }
-        let fresh = sent.saturating_sub(self.sent_before);
-        let is_sign = self.bursts >= BURSTS_MIN && self.lost * ONE_IN >= fresh;
-        let is_heavy = is_sign && self.lost * HEAVY_ONE_IN >= fresh;
-        (self.began, self.sent_before) = (now, sent);
-        (self.lost, self.bursts) = (0, 0);
+        let Some(short) = self.short.end(now, WINDOW, sent) else {
+            return false;
+        };
+        let is_heavy = short.loses(HEAVY_ONE_IN, BURSTS_MIN, sent);
+        let is_sign = short.loses(ONE_IN, BURSTS_MIN, sent);
         is_heavy || is_sign && self.on_sign(now)
     }
 
@@ -166,6 +204,21 @@ mod tests {
             let lost: Vec<u64> = (ms - 250..ms).collect();
             assert!(!standby.on_nack(at(start, ms), VIDEO, &lost, ms), "{ms}");
         }
+    }
+
+    #[test]
+    fn a_queue_that_loses_the_end_of_each_large_frame_is_seen_within_some_seconds() {
+        let start = Clock::new().now();
+        let mut standby = Standby::new(Algorithm::Glide, start);
+        // 30 of each hundred packets, in two bursts each 200 ms.
+        let mut times = (200..10_000).step_by(200);
+        let seen = times.find(|ms| {
+            let first = (ms - 200) / 2;
+            let bursts = (first + 20..first + 35).chain(first + 60..first + 75);
+            let lost: Vec<u64> = bursts.collect();
+            standby.on_nack(at(start, *ms), VIDEO, &lost, ms / 2)
+        });
+        assert_eq!(seen, Some(2_000));
     }
 
     #[test]
