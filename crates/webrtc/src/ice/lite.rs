@@ -85,7 +85,11 @@ impl Agent {
         let Some(remote) = self.agent.remote_credentials() else {
             return false;
         };
-        consent.take_response(source, datagram, &remote.pass, self.path, now)
+        let is_taken = consent.take_response(source, datagram, &remote.pass, self.path, now);
+        if is_taken && self.path == Some(source) {
+            self.last_received = now;
+        }
+        is_taken
     }
 
     /// Goes to the address that the peer nominated, if it is proven by now and the former path is

@@ -187,6 +187,15 @@ fn an_idle_session_lives_on() {
 }
 
 #[test]
+fn a_session_lives_on_where_half_of_the_requests_are_lost() {
+    let mut pair = Pair::connected(Setup::default());
+    let lossy = Conditions::default().with_loss(Loss::Random(0.5));
+    pair.network.set_conditions(&lossy);
+    pair.run_for(ms(600_000));
+    assert_eq!(closed(&pair.server.events), None);
+}
+
+#[test]
 fn media_follows_a_client_to_its_new_address() {
     let mut pair = Pair::connected(Setup::default());
     let moved: SocketAddr = "198.51.100.7:5000".parse().expect("an address");
