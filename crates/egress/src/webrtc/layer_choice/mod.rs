@@ -9,6 +9,7 @@
 //! The choice reads no clock and knows no session: what it measures and what it wants sent is in its
 //! arguments and results.
 
+mod chance_loss;
 mod climb;
 mod jitter;
 mod others_queue;
@@ -19,6 +20,7 @@ use std::time::{Duration, Instant};
 use glassline_congestion::{PathSigns, TrainRate};
 use glassline_media::{Bitrate, LayerIndex, Temporal};
 
+use chance_loss::ChanceLoss;
 use climb::Climb;
 pub(crate) use climb::PADDING_PACKET;
 use others_queue::OthersQueue;
@@ -135,6 +137,7 @@ pub(crate) struct LayerChoice {
     overloaded: Option<Instant>,
     losing: Option<Instant>,
     others: OthersQueue,
+    chance: ChanceLoss,
     climb: Climb,
 }
 
@@ -149,6 +152,7 @@ impl LayerChoice {
             overloaded: None,
             losing: None,
             others: OthersQueue::default(),
+            chance: ChanceLoss::default(),
             climb: Climb::new(now),
         }
     }
@@ -207,6 +211,17 @@ impl LayerChoice {
         let present = |it: &Rung| it.selection == self.selection;
         let Some(place) = rungs.iter().position(present) else {
             return false;
+        };
+        let is_settled = now.saturating_duration_since(self.since) >= SETTLED;
+        if place < ceiling && is_settled && !self.is_probing() {
+            self.chance.note(&situation.signs);
+        }
+        let situation = &Situation {
+            signs: PathSigns {
+                lost: self.chance.beyond(&situation.signs),
+                ..situation.signs
+            },
+            ..*situation
         };
         let carried = self.overload(situation, rungs[place].cost());
         if let Some(carried) = carried {

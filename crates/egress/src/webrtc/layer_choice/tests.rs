@@ -369,3 +369,34 @@ fn a_few_bytes_of_trains_promise_the_next_layer_and_no_better_one() {
         assert_eq!(viewer.choice.layer().0, layer, "{bytes}");
     }
 }
+
+#[test]
+fn losses_that_stay_on_a_lower_layer_speak_against_no_better_one() {
+    let lossy = |lost: u64| {
+        let mut viewer = Viewer::new(3);
+        viewer.train(800);
+        viewer.signs.standing = 100 * MS;
+        viewer.pass(1_000);
+        viewer.signs.standing = Duration::ZERO;
+        (viewer.signs.lost, viewer.signs.lost_runs) = (lost, lost);
+        (viewer, lost)
+    };
+    for (mut viewer, lost) in [lossy(0), lossy(8), lossy(14)] {
+        viewer.pass(10_000);
+        viewer.train(4_000);
+        assert_eq!(viewer.pass(10_000).0, 3, "{lost} of a hundred");
+        // The losses are as many as before.
+        viewer.signs.carried = kbps(2_500);
+        assert_eq!(viewer.pass(10_000), (3, 0), "{lost} of a hundred");
+        // A third more is lost beside them.
+        (viewer.signs.lost, viewer.signs.lost_runs) = (lost + 33, 20);
+        (viewer.signs.queue, viewer.signs.carried) = (100 * MS, kbps(1_500));
+        assert!(viewer.pass(2_000).0 < 3, "{lost} of a hundred");
+    }
+    let (mut viewer, _) = lossy(0);
+    viewer.pass(10_000);
+    viewer.train(4_000);
+    (viewer.signs.lost, viewer.signs.lost_runs) = (8, 8);
+    let mut layers = (0..5).map(|_| viewer.pass(100).0);
+    assert!(layers.all(|it| it == 2), "losses that begin with a probe");
+}
