@@ -1,7 +1,9 @@
 //! The layers of a track that somebody reads and those that are sent, for sources that fetch layers on
 //! demand.
 
-use glassline_media::{LayerIndex, Track, TrackIndex, TrackLayer};
+use std::sync::Arc;
+
+use glassline_media::{Layer, LayerIndex, Track, TrackIndex, TrackLayer};
 
 use super::{Inner, Stream};
 use crate::ring::Ring;
@@ -34,14 +36,31 @@ impl Inner {
         self.rings.iter().any(|layers| layers.len() > 1)
     }
 
-    /// Empties the rings of the layers of `tracks` that are not sent now, with whose keyframes nobody may
-    /// begin any more.
-    pub(super) fn drop_absent_layers(&mut self, tracks: &[Track]) {
-        for (rings, track) in self.rings.iter_mut().zip(tracks) {
+    /// Empties the rings of the layers that are not sent now, with whose keyframes nobody may begin any
+    /// more.
+    pub(super) fn drop_absent_layers(&mut self) {
+        for (rings, track) in self.rings.iter_mut().zip(&*self.tracks) {
             let of_layers = rings.iter_mut().skip(1).zip(&track.layers);
             let absent = of_layers.filter(|(_, layer)| layer.absence.is_some());
             absent.map(|(ring, _)| ring).for_each(Ring::clear);
         }
+    }
+}
+
+impl Inner {
+    /// Describes the tracks anew, and wakes receivers. They choose among the layers anew if a layer has failed,
+    /// or comes again after that.
+    pub(super) fn redescribe(&mut self, tracks: Arc<[Track]>) {
+        self.make_rings(&tracks);
+        let available = |of: &[Track]| -> Vec<bool> {
+            let layers = of.iter().flat_map(|it| &it.layers);
+            layers.map(Layer::is_available).collect()
+        };
+        if available(&self.tracks) != available(&tracks) {
+            self.subscribers.preference.renew();
+        }
+        self.tracks = tracks;
+        self.subscribers.wake_all();
     }
 }
 

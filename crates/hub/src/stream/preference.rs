@@ -39,6 +39,11 @@ impl Preference {
         true
     }
 
+    /// Has receivers choose anew, because layers other than the best have failed or come again.
+    pub(super) const fn renew(&mut self) {
+        self.number += 1;
+    }
+
     pub(super) fn of(&self, track: TrackIndex) -> TrackLayer {
         let known = self.best.iter().find(|it| it.track == track);
         known.copied().unwrap_or(track.into())

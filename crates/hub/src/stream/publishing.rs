@@ -238,10 +238,8 @@ impl Stream {
         }
         if is_present {
             let tracks = inner.with_rungs(tracks.into());
-            inner.make_rings(&tracks);
-            inner.drop_absent_layers(&tracks);
-            inner.tracks = tracks;
-            inner.subscribers.wake_all();
+            inner.redescribe(tracks);
+            inner.drop_absent_layers();
         }
         Ok(())
     }

@@ -1,7 +1,9 @@
 use super::*;
 use crate::PublishError;
 use crate::{Hub, Wake};
-use glassline_media::{Codec, Layer, LayerIndex, MediaTime, Stamps, UnitBuilder, VideoParameters};
+use glassline_media::{
+    Codec, Layer, LayerAbsence, LayerIndex, MediaTime, Stamps, UnitBuilder, VideoParameters,
+};
 
 #[derive(Default)]
 struct WakeCount(AtomicUsize);
@@ -371,4 +373,29 @@ fn the_best_encoding_is_stated_by_the_present_source_and_wakes_readers_of_every_
     assert_eq!(stream.preferred(TrackIndex(0)), base, "another source");
     first.prefer(high);
     assert_eq!(stream.preferred(TrackIndex(0)), base, "it was replaced");
+}
+
+#[test]
+fn receivers_choose_anew_when_a_layer_fails_or_comes_again() {
+    let (stream, start) = (stream(), Instant::now());
+    let described = |absence| {
+        let failing = Layer {
+            absence,
+            ..Layer::default()
+        };
+        vec![Track::new(Codec::Vp8).with_layers(vec![Layer::default(), failing])]
+    };
+    let mut publisher = stream.publish(described(None), start).expect("free");
+    let mut reader = stream.subscribe(Arc::new(WakeCount::default()));
+    let mut preference = reader.preference();
+    let mut is_news_that = |absence| {
+        publisher.describe(&described(absence)).expect("the same");
+        reader.poll(&mut Vec::new());
+        std::mem::replace(&mut preference, reader.preference()) != preference
+    };
+    let failed = |why: &str| Some(LayerAbsence::Failed(why.to_owned()));
+    assert!(!is_news_that(Some(LayerAbsence::Paused)), "it would come");
+    assert!(is_news_that(failed("no answer")));
+    assert!(!is_news_that(failed("still none")));
+    assert!(is_news_that(None));
 }

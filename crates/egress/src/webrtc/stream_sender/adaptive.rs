@@ -102,7 +102,8 @@ impl Adaptive {
             let fresh = match &known.absence {
                 // It comes once it is read.
                 Some(LayerAbsence::Paused) => known.bitrate.unwrap_or_default(),
-                _ => figures(layer).bitrate,
+                Some(LayerAbsence::Failed(_)) => Bitrate::default(),
+                None => figures(layer).bitrate,
             };
             if fresh.bps() > 0 || layer == best.layer {
                 let height = known.size.map(|(_, height)| u32::from(height));
@@ -311,12 +312,7 @@ impl StreamSender {
         }
         let adaptive = self.adaptive.as_mut().filter(|it| it.place == place);
         let Some(adaptive) = adaptive else {
-            let layer = match (self.pinned(source, stream), self.has_started) {
-                (Some(pinned), _) => pinned,
-                (_, true) => stream.preferred(source.track),
-                (_, false) => stream.beginning(source.track),
-            };
-            return Some(LayerMove::to(layer.layer));
+            return Some(self.named_or_best(source, stream));
         };
         adaptive.measure(source, stream, now);
         adaptive.choice.settle(&adaptive.rungs, now);
@@ -340,6 +336,21 @@ impl StreamSender {
             drops_waiting: is_narrow,
             ..free
         })
+    }
+
+    /// Returns the move to the layer that the viewer named, or to the best one. Until the named one has
+    /// frames, the viewer gets others.
+    fn named_or_best(&self, source: TrackLayer, stream: &Stream) -> LayerMove {
+        let comes = |it: TrackLayer| !stream.since_keyframe(it).is_empty();
+        let pinned = self.pinned(source, stream);
+        match (pinned, self.has_started) {
+            (Some(pinned), has_started) if has_started || comes(pinned) => LayerMove {
+                is_awaited: comes(pinned),
+                ..LayerMove::to(pinned.layer)
+            },
+            (_, true) => LayerMove::to(stream.preferred(source.track).layer),
+            (_, false) => LayerMove::to(stream.beginning(source.track).layer),
+        }
     }
 
     /// Returns the layer of a track that the viewer asked for, where that is not the best one, and `stream`

@@ -14,6 +14,7 @@ use glassline_webrtc::{SenderIndex, Session};
 
 use super::{StreamSender, TrackSender};
 use crate::webrtc::ramp::Ramp;
+use crate::webrtc::track_sender::LayerMove;
 
 impl StreamSender {
     /// Returns the transcoded layers that the viewer gets.
@@ -50,7 +51,12 @@ impl StreamSender {
             let Some(to) = self.chosen(place, stream, now) else {
                 continue;
             };
-            let is_other = self.tracks[place].switch_to(to);
+            let track = &mut self.tracks[place];
+            if !to.is_awaited && track.next().is_none() {
+                let beginning = stream.beginning(track.source.track);
+                track.switch_to(LayerMove::to(beginning.layer));
+            }
+            let is_other = track.switch_to(to);
             if is_other && self.has_started {
                 self.enter(place, session, stream, now);
             }

@@ -185,6 +185,10 @@ impl StreamSender {
         if track_sender.wants_keyframe() && track_sender.asks_for_keyframe(read_at) {
             let wanted = track_sender.target().unwrap_or(track_sender.source);
             stream.request_keyframe_of(wanted);
+            if track_sender.latest().is_none() {
+                // The layer to which the viewer moves may not come.
+                stream.request_keyframe_of(track_sender.source);
+            }
         }
         if dropped > 0 && self.is_protected() {
             self.end_protection(read_at);

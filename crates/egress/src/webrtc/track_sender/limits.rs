@@ -93,6 +93,8 @@ pub(crate) struct LayerMove {
     /// Whether the units of the present layer that wait are dropped, because the path carries too little
     /// for them.
     pub(crate) drops_waiting: bool,
+    /// Whether a viewer that has got nothing yet waits for the layer, and gets nothing else meanwhile.
+    pub(crate) is_awaited: bool,
 }
 
 impl LayerMove {
@@ -102,6 +104,7 @@ impl LayerMove {
             layer,
             catch_up_bytes: SWITCH_BYTES_MAX,
             drops_waiting: false,
+            is_awaited: true,
         }
     }
 }

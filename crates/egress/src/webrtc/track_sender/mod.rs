@@ -149,14 +149,14 @@ impl TrackSender {
     }
 
     /// Moves the viewer to another layer of the track at the layer's next keyframe, or lets it stay. A
-    /// viewer that has got nothing yet begins on that layer. Returns whether a keyframe of the layer is
+    /// viewer that has got nothing yet begins on a layer that is awaited. Returns whether a keyframe of the layer is
     /// needed.
     pub(crate) fn switch_to(&mut self, to: LayerMove) -> bool {
         if to.layer == self.source.layer {
             self.target = None;
             return false;
         }
-        if self.next.is_some() {
+        if self.next.is_some() || !to.is_awaited {
             let before = self.target.replace(to);
             return before.is_none_or(|it| it.layer != to.layer);
         }

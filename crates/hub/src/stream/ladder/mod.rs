@@ -234,9 +234,7 @@ impl Inner {
         }
         let published: Vec<_> = self.tracks.iter().map(Track::as_published).collect();
         let tracks = self.with_rungs(published.into());
-        self.make_rings(&tracks);
-        self.tracks = tracks;
-        self.subscribers.wake_all();
+        self.redescribe(tracks);
     }
 }
 

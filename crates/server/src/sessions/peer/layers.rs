@@ -75,7 +75,15 @@ impl Peer {
             return None;
         };
         let is_moved = std::mem::take(&mut viewer.is_moved);
-        viewer.sender.wanted(&self.stream).filter(|_| is_moved)
+        self.wanted_layer().filter(|_| is_moved)
+    }
+
+    /// Returns the layer that the peer's path or its request calls for, if there is one.
+    pub(in crate::sessions) fn wanted_layer(&self) -> Option<TrackLayer> {
+        match &self.role {
+            Role::Viewer(viewer) => viewer.sender.wanted(&self.stream),
+            _ => None,
+        }
     }
 
     /// Chooses the layers that the peer gets, because the stream prefers others than before.

@@ -2,6 +2,7 @@
 
 mod adaptive;
 mod layers;
+mod named_layer;
 mod narrow;
 mod other_stream;
 mod ramp;

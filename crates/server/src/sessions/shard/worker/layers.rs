@@ -24,6 +24,7 @@ impl Worker {
         for key in subscription.viewers.clone() {
             if let Some(peer) = self.peers.get_mut(key) {
                 self.serving.begin(key);
+                subscription.add(peer.wanted_layer());
                 peer.choose_layers(now);
             }
         }
