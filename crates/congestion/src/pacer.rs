@@ -19,8 +19,8 @@ const DEBT: Duration = Duration::from_millis(50);
 /// that passed counts at the rate of the call that follows it.
 #[derive(Clone, Copy, Debug)]
 pub struct Pacer {
-    /// Size of datagrams, in bytes.
-    datagram: f64,
+    /// Smallest capacity of the bucket, in bytes.
+    burst_min: f64,
     /// Bytes that may leave; below zero if packets left too early.
     tokens: f64,
     /// When the tokens were last counted.
@@ -32,10 +32,16 @@ impl Pacer {
     #[expect(clippy::cast_precision_loss, reason = "datagrams are small")]
     pub const fn new(bytes: u64) -> Self {
         Self {
-            datagram: bytes as f64,
+            burst_min: BURST_DATAGRAMS * bytes as f64,
             tokens: BURST_DATAGRAMS * bytes as f64,
             filled: None,
         }
+    }
+
+    /// Sets the bytes that may leave together at least, whatever the rate.
+    #[expect(clippy::cast_precision_loss, reason = "bursts are small")]
+    pub const fn set_burst(&mut self, bytes: u64) {
+        self.burst_min = bytes as f64;
     }
 
     /// Returns the bytes that may leave at `now`. Without a rate, before the first round
@@ -83,7 +89,7 @@ impl Pacer {
     /// Returns the capacity of the bucket in bytes.
     fn burst(&self, rate: Bitrate) -> f64 {
         let timed = BURST.as_secs_f64() * bytes_per_second(rate);
-        timed.max(BURST_DATAGRAMS * self.datagram)
+        timed.max(self.burst_min)
     }
 }
 

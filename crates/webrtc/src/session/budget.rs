@@ -76,6 +76,12 @@ impl Session {
         self.congestion.control_mut()?.budget_at(now, bytes)
     }
 
+    /// Returns the instant at which the next packets of a frame may be sent, as
+    /// [`budget_at`](Self::budget_at) does. `next`: bytes of the next one. `rest`: bytes of all that are left.
+    pub fn frame_at(&mut self, next: u64, rest: u64, now: Instant) -> Option<Instant> {
+        self.congestion.control_mut()?.frame_at(now, next, rest)
+    }
+
     /// Returns the number of bytes that may be sent again at `now` in place of lost ones; `None`
     /// without congestion control. Lost packets are no longer on the path, so what is in flight does
     /// not matter once a rate is known.

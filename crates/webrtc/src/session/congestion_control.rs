@@ -18,10 +18,15 @@ use glassline_congestion::{Algorithm, Flow, Pacer, Passage, PathMeter, PathSigns
 use glassline_media::Bitrate;
 use glassline_rtp::twcc::Acknowledgement;
 
+use super::burst::{Burst, bytes_in};
 use super::narrowing::Narrowing;
 
 /// Largest packet in bytes.
 const DATAGRAM: u64 = 1200;
+
+/// Time at the pacing rate for which packets wait for each other, so that they leave by one timer and one system
+/// call.
+const TOGETHER: Duration = Duration::from_millis(5);
 
 /// Least time without feedback, with packets in flight, after which they count as lost and
 /// sending starts again with a few packets. Peers send feedback at least four times a second.
@@ -91,6 +96,7 @@ pub(super) struct CongestionControl {
     /// Measures what the path carries beyond what is sent.
     meter: PathMeter,
     narrowing: Narrowing,
+    burst: Burst,
     /// First transport-wide number that no feedback has described.
     first_unreported: u64,
     /// Transport-wide number of the next packet.
@@ -117,6 +123,7 @@ impl CongestionControl {
             arrivals: ArrivalClock::new(now),
             meter: PathMeter::default(),
             narrowing: Narrowing::default(),
+            burst: Burst::default(),
             first_unreported: 0,
             next: 0,
             last_feedback: None,
@@ -149,6 +156,8 @@ impl CongestionControl {
         self.meter.on_feedback(now, passages);
         if let Some(signs) = self.meter.signs(now) {
             self.narrowing.note(&signs, now);
+            self.burst.note(&signs, self.is_policed(), now);
+            self.pacer.set_burst(self.burst.bytes());
         }
         // Feedback about the packets between was lost: they will not be described again.
         let (first, last) = (first.sequence, last.sequence);
@@ -221,6 +230,19 @@ impl CongestionControl {
         Some(self.pacer.deadline(now, rate, bytes).unwrap_or(now))
     }
 
+    /// Returns the instant at which the next packets of a frame may leave: the next one has `next` bytes, and
+    /// all that are left have `rest`. Where larger bursts may leave, packets wait for each other for a moment,
+    /// which delays the last one by nothing.
+    pub(super) fn frame_at(&mut self, now: Instant, next: u64, rest: u64) -> Option<Instant> {
+        if !self.burst.is_large() {
+            return self.budget_at(now, next);
+        }
+        let room = self.window().saturating_sub(self.flow.in_flight());
+        let rate = self.pacing_rate().unwrap_or_default();
+        let together = bytes_in(TOGETHER, rate).min(rest).min(room);
+        self.budget_at(now, together.max(next))
+    }
+
     /// Returns the instant at which one packet may leave although the window is full, because feedback is
     /// missing.
     fn asks_at(&self) -> Option<Instant> {
@@ -283,11 +305,16 @@ impl CongestionControl {
             pacing: self.pacing_rate(),
             deliverable: self.flow.deliverable_rate(),
             app_limited: self.flow.is_app_limited(),
-            policed: self.flow.controller().path_model().policed,
+            policed: self.is_policed(),
             in_flight: self.flow.in_flight(),
             sent_bytes: totals.sent,
             lost_bytes: totals.lost,
         }
+    }
+
+    /// Returns whether a policer drops what is faster than the path's rate.
+    fn is_policed(&self) -> bool {
+        self.flow.controller().path_model().policed
     }
 
     /// Returns the rate at which packets may leave, as far as one is known.

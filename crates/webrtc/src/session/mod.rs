@@ -8,6 +8,7 @@
 
 mod anchor;
 mod budget;
+mod burst;
 mod channels;
 mod config;
 mod congestion;

@@ -294,8 +294,8 @@ fn what_replaces_lost_packets_keeps_to_the_rate_alone() {
     let sent = send_within(&mut pair, Session::repair_budget);
     let now = pair.now() - ms(1);
     assert!(pair.server.repair_at(whole, now) > Some(now));
-    // 100 ms at that rate, and 2 ms for the burst with which they begin.
-    let most = rate / 80 + rate / 4_000 + whole;
+    // 100 ms at that rate, and the burst with which they begin.
+    let most = rate / 80 + (32 << 10) + whole;
     assert!((most * 9 / 10..most).contains(&sent), "{sent} of {most}");
 }
 
@@ -333,6 +333,44 @@ fn where_feedback_is_lost_a_packet_leaves_now_and_then_although_the_window_is_fu
     }
     let late: Vec<i32> = left.into_iter().filter(|tick| *tick >= 300).collect();
     assert!((3..=5).contains(&late.len()), "{late:?}");
+}
+
+#[test]
+fn a_frame_leaves_at_once_on_a_wide_path_and_in_small_bursts_on_a_narrow_one() {
+    let narrow = Conditions::limited(Bitrate::from_bps(4_000_000), ms(25), ms(200));
+    for (conditions, is_narrow) in [(Conditions::delayed(ms(25)), false), (narrow, true)] {
+        let mut pair = Pair::connected(Setup {
+            conditions,
+            ..Setup::default()
+        });
+        let now = pair.now();
+        assert!(pair.server.enable_congestion_control(Algorithm::Glide, now));
+        let mut camera = Camera::new(2.0);
+        let whole = PACKET as u64 + 50;
+        let frame = 8 * whole;
+        for tick in 0..1_950 {
+            if tick % 33 == 0 {
+                camera.film(pair.now());
+            }
+            camera.send(&mut pair);
+            pair.run_for(ms(1));
+        }
+        pair.run_for(ms(30));
+        let mut together = 0;
+        let now = pair.now();
+        while pair.server.budget(now).is_some_and(|it| it >= whole) {
+            pair.send(0, 0, false, &[7; PACKET]);
+            together += 1;
+        }
+        let next = pair.server.budget_at(whole, now).expect("paced");
+        let chunk = pair.server.frame_at(whole, frame, now).expect("paced");
+        if is_narrow {
+            assert_eq!((together, next), (2, chunk));
+        } else {
+            assert!(together * whole >= frame, "{together} packets");
+            assert!(next < chunk && chunk <= now + ms(6), "{next:?} {chunk:?}");
+        }
+    }
 }
 
 #[test]
