@@ -145,6 +145,8 @@ struct Probe {
     /// Mean queue before, and the longest since.
     queue_before: Duration,
     queue: Duration,
+    /// Length by which jitter made the queue seem longer.
+    jitter: Duration,
     /// Bytes that had been sent before.
     sent_before: u64,
     /// Number of the first packet behind the probe.
@@ -183,7 +185,7 @@ impl Probe {
     /// Returns whether neither queue nor losses speak against the layer so far.
     fn holds(&self, signs: &PathSigns) -> bool {
         let is_losing = signs.lost >= 3 && signs.lost * LOST_ONE_IN > signs.packets;
-        self.queue < self.queue_before + QUEUE_GROWTH && !is_losing
+        self.queue < self.queue_before + QUEUE_GROWTH + self.jitter && !is_losing
     }
 }
 
@@ -406,6 +408,7 @@ impl Climb {
                 _ => situation.signs.queue.min(QUEUE_BEFORE_MAX),
             },
             queue: Duration::ZERO,
+            jitter: self.jitter.beyond_queue(),
             sent_before: self.sent,
             end: None,
         });
