@@ -77,6 +77,8 @@ struct TrackState {
     arrivals: VecDeque<(i64, Instant)>,
     /// Dependency descriptors, of a source that sends them.
     descriptors: Option<Box<Descriptors>>,
+    /// NTP time and timestamp of the latest sender report, until the track's first packet.
+    early_report: Option<(u64, u32)>,
 }
 
 impl UnitAssembler {
@@ -112,6 +114,12 @@ impl UnitAssembler {
             return;
         };
         let ticks = state.push(packet);
+        if state.timestamps.highest().is_some()
+            && let Some((ntp, timestamp)) = state.early_report.take()
+        {
+            let reported = TimestampExtender::near(ticks, timestamp);
+            self.clock.sender_report(track, ntp, reported);
+        }
         while let Some(unit) = state.depacketizer.poll() {
             let (ticks, received) = state.arrival(&unit, ticks, packet.received);
             sink(TimedUnit {
@@ -160,13 +168,17 @@ impl UnitAssembler {
     }
 
     /// Notes that the source sampled `timestamp` of `track`, as on the wire, at the NTP time `ntp`
-    /// (RFC 3550 §6.4.1). Does nothing before the track's first packet.
+    /// (RFC 3550 §6.4.1). A report ahead of the track's first packet counts from that on.
     pub fn sender_report(&mut self, track: TrackIndex, ntp: u64, timestamp: u32) {
-        let state = self.states.get(track.get());
-        if let Some(latest) = state.and_then(|state| state.timestamps.highest()) {
-            let ticks = TimestampExtender::near(latest, timestamp);
-            self.clock.sender_report(track, ntp, ticks);
-        }
+        let Some(state) = self.states.get_mut(track.get()) else {
+            return;
+        };
+        let Some(latest) = state.timestamps.highest() else {
+            state.early_report = Some((ntp, timestamp));
+            return;
+        };
+        let ticks = TimestampExtender::near(latest, timestamp);
+        self.clock.sender_report(track, ntp, ticks);
     }
 }
 
@@ -178,6 +190,7 @@ impl TrackState {
             entry_points: EntryPoints::default(),
             arrivals: VecDeque::new(),
             descriptors: None,
+            early_report: None,
         })
     }
 
@@ -221,5 +234,37 @@ impl TrackState {
             }
             None => (ticks, received),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use glassline_media::Codec;
+
+    use super::*;
+
+    #[test]
+    fn a_report_ahead_of_the_first_packet_counts_from_that_packet_on() {
+        let start = Instant::now();
+        let tracks = [Track::new(Codec::Pcmu), Track::new(Codec::Pcma)];
+        let mut assembler = UnitAssembler::new(&tracks).expect("supported");
+        let mut times = Vec::new();
+        for (track, after_ms) in [(0, 0), (1, 600)] {
+            let track = TrackIndex(track);
+            // Both tracks were sampled at the same time, in ticks of their own.
+            let timestamp = 80_000 * (1 + track.get() as u32);
+            assembler.sender_report(track, 3_900_000_000 << 32, timestamp);
+            let packet = ReceivedPacket {
+                sequence: 1,
+                timestamp,
+                marker: true,
+                payload: &[0x55; 160],
+                received: start + Duration::from_millis(after_ms),
+            };
+            assembler.push(track, packet, |unit| times.push(unit.time));
+        }
+        assert_eq!(times, [MediaTime::ZERO; 2]);
     }
 }

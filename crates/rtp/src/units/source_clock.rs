@@ -19,8 +19,9 @@ const CREEP: Duration = Duration::from_millis(1);
 
 /// Maps the timestamps of all tracks of one source to one timeline.
 ///
-/// A track begins where its first packet arrived. When sender reports (RFC 3550 §6.4.1) say how the
-/// tracks belong together, the video is moved to the audio: a frame shown a little longer is not
+/// A track begins where its first packet arrived, or where the sender reports (RFC 3550 §6.4.1) that
+/// came before say: several frames of audio in one packet arrive up to a second later than they were
+/// taken. Reports that come later move the video to the audio: a frame shown a little longer is not
 /// seen, a gap in audio is heard. Times of a track never go back.
 #[derive(Debug)]
 pub(super) struct SourceClock {
@@ -82,11 +83,12 @@ impl SourceClock {
         }
         state.latest = Some((ticks, received));
         let arrival_ns = nanos(received.saturating_duration_since(zero));
-        let first = Anchor {
-            ticks,
-            nanos: arrival_ns,
+        let anchor = match state.anchor {
+            Some(anchor) => anchor,
+            None => self.first_anchor(track, ticks, arrival_ns),
         };
-        let anchor = *state.anchor.get_or_insert(first);
+        let state = &mut self.states[track.get()];
+        state.anchor = Some(anchor);
         let mut time = MediaTime::from_nanos(state.nanos_at(anchor, ticks));
         if let Some(floor) = state.floor {
             if time > floor {
@@ -119,31 +121,56 @@ impl SourceClock {
         Some(wall - i128::from(state.nanos_at(state.anchor?, ticks)))
     }
 
+    /// Returns where `track` begins with `ticks`, which arrived at `arrival_ns` of the timeline.
+    fn first_anchor(&self, track: TrackIndex, ticks: i64, arrival_ns: i64) -> Anchor {
+        let arrived = Anchor {
+            ticks,
+            nanos: arrival_ns,
+        };
+        let is_near = |it: &Anchor| {
+            let nanos = self.states[track.get()].nanos_at(*it, ticks);
+            Duration::from_nanos(nanos.abs_diff(arrival_ns)) <= SHIFT_MAX
+        };
+        let reported = self.reported_place(track).filter(is_near);
+        reported.unwrap_or(arrived)
+    }
+
+    /// Returns the place that the reports give `track` against one that has begun, the fixed one if it
+    /// has; `None` without both reports.
+    fn reported_place(&self, track: TrackIndex) -> Option<Anchor> {
+        let state = self.states.get(track.get())?;
+        let fixed = self.states.get(self.fixed.get())?;
+        let others = TrackIndex::enumerate(&self.states).filter(|(it, _)| *it != track);
+        let mut begun = std::iter::once(fixed)
+            .filter(|_| track != self.fixed)
+            .chain(others.map(|(_, other)| other))
+            .filter_map(|other| other.anchor.zip(other.report).map(|known| (other, known)));
+        let (wall, ticks) = state.report?;
+        let (other, (anchor, (other_wall, other_ticks))) = begun.next()?;
+        let nanos = i128::from(other.nanos_at(anchor, other_ticks)) + (wall - other_wall);
+        let nanos = i64::try_from(nanos).ok()?;
+        Some(Anchor { ticks, nanos })
+    }
+
     /// Moves `track` to the place that the reports give it against the fixed track.
     fn align(&mut self, track: TrackIndex) {
-        let Some(fixed) = self.states.get(self.fixed.get()).copied() else {
-            return;
-        };
-        let Some(state) = self
-            .states
-            .get_mut(track.get())
-            .filter(|_| track != self.fixed)
+        let fixed = self.states.get(self.fixed.get());
+        let is_fixed_known = fixed.is_some_and(|it| it.anchor.is_some() && it.report.is_some());
+        let Some(wanted) = self
+            .reported_place(track)
+            .filter(|_| is_fixed_known && track != self.fixed)
         else {
             return;
         };
-        let (Some(fixed_anchor), Some((fixed_wall, fixed_ticks))) = (fixed.anchor, fixed.report)
-        else {
+        let Some(state) = self.states.get_mut(track.get()) else {
             return;
         };
-        let (Some(anchor), Some((wall, ticks))) = (state.anchor, state.report) else {
+        let Some(anchor) = state.anchor else {
             return;
         };
-        let fixed_ns = fixed.nanos_at(fixed_anchor, fixed_ticks);
-        let wanted = i128::from(fixed_ns) + (wall - fixed_wall);
-        let shift = wanted - i128::from(state.nanos_at(anchor, ticks));
-        let Ok(shift) = i64::try_from(shift) else {
-            return;
-        };
+        let shift = wanted
+            .nanos
+            .saturating_sub(state.nanos_at(anchor, wanted.ticks));
         let distance = Duration::from_nanos(shift.unsigned_abs());
         if distance > SHIFT_MAX || distance < SHIFT_MIN {
             return;
@@ -238,6 +265,32 @@ mod tests {
         clock.sender_report(VIDEO, ntp(2205), 180_000);
         let now = start + Duration::from_millis(1066);
         assert_eq!(ms(clock.time(VIDEO, 96_000, now)), 1266);
+    }
+
+    /// FFmpeg sends a report ahead of each track's first packet, which has up to 0.7 s of AAC.
+    #[test]
+    fn reports_ahead_of_the_first_packets_place_them_from_the_beginning() {
+        for audio_is_late in [true, false] {
+            let start = Instant::now();
+            let mut clock = clock();
+            let late = start + Duration::from_millis(680);
+            let (first, second) = match audio_is_late {
+                true => (VIDEO, AUDIO),
+                false => (AUDIO, VIDEO),
+            };
+            clock.sender_report(first, ntp(1000), 7_000);
+            assert_eq!(ms(clock.time(first, 7_000, start)), 0);
+            clock.sender_report(second, ntp(1250), 5_000);
+            assert_eq!(ms(clock.time(second, 5_000, late)), 250);
+        }
+        // A camera whose clocks disagree by minutes begins by arrival.
+        let start = Instant::now();
+        let mut clock = clock();
+        clock.sender_report(VIDEO, ntp(1000), 0);
+        clock.time(VIDEO, 0, start);
+        clock.sender_report(AUDIO, ntp(90_000), 0);
+        let later = start + Duration::from_millis(30);
+        assert_eq!(ms(clock.time(AUDIO, 0, later)), 30);
     }
 
     #[test]
