@@ -214,6 +214,14 @@ impl Ring {
         self.unit(self.keyframe?)
     }
 
+    /// Returns the oldest of the newest units that all are `wanted`; `None` if the newest one is not.
+    pub(crate) fn latest_while(
+        &self,
+        wanted: impl FnMut(&&Arc<MediaUnit>) -> bool,
+    ) -> Option<&Arc<MediaUnit>> {
+        self.units.iter().rev().take_while(wanted).last()
+    }
+
     /// Returns unit number `index`; `None` if it left the ring or is not published yet.
     pub(crate) fn unit(&self, index: u64) -> Option<&Arc<MediaUnit>> {
         let at = index.checked_sub(self.oldest_index())?;

@@ -1,7 +1,8 @@
 use std::fmt;
 use std::sync::Arc;
+use std::time::Instant;
 
-use glassline_media::{MediaUnit, TrackIndex, TrackLayer};
+use glassline_media::{Kind, MediaUnit, TrackIndex, TrackLayer};
 
 use super::subscribers::{LayerSet, SubscriberNumber};
 use super::{Demand, Inner, Stream};
@@ -193,6 +194,53 @@ impl Subscription {
         }
     }
 
+    /// Goes back to the newest keyframe of the present source, and on other tracks to what is decoded from
+    /// then on; without video, to the beginning of the source. A subscriber that must lose nothing of a
+    /// source that it learns of late begins so. Units that were published at `after` or before are left
+    /// out. The place stays where it is if there is no such keyframe, or if something stands in for the
+    /// source.
+    pub fn rewind(&mut self, after: Option<Instant>) {
+        let inner = self.demand.stream().lock();
+        self.cursors.follow(&inner);
+        let Some(source) = inner.source.as_ref().filter(|_| inner.stand_in.is_none()) else {
+            return;
+        };
+        let is_new = |unit: &MediaUnit| {
+            let published = unit.stamps.published;
+            published >= source.since && after.is_none_or(|it| published > it)
+        };
+        let is_video = |of: TrackLayer| {
+            let track = inner.tracks.get(of.track.get());
+            track.is_some_and(|it| it.kind() == Kind::Video)
+        };
+        let keyframe = |of: TrackLayer| {
+            let keyframe = inner.ring(of)?.latest_keyframe()?;
+            is_new(keyframe).then_some(keyframe)
+        };
+        let cursors = &mut self.cursors.list;
+        let has_video = cursors.iter().any(|it| is_video(it.of));
+        let keyframes = cursors.iter().filter(|it| is_video(it.of));
+        let from = keyframes
+            .filter_map(|it| keyframe(it.of))
+            .map(|it| it.decode_time())
+            .min();
+        if has_video && from.is_none() {
+            return;
+        }
+        for cursor in cursors {
+            let first = match is_video(cursor.of) {
+                true => keyframe(cursor.of).map(|it| it.index),
+                false => inner.ring(cursor.of).and_then(|ring| {
+                    let is_wanted = |unit: &&Arc<MediaUnit>| {
+                        is_new(unit) && from.is_none_or(|it| unit.decode_time() >= it)
+                    };
+                    ring.latest_while(is_wanted).map(|unit| unit.index)
+                }),
+            };
+            cursor.next = first.map_or(cursor.next, |it| it.min(cursor.next));
+        }
+    }
+
     /// Number of units that left the ring before this subscription read them.
     pub fn missed(&self) -> u64 {
         self.missed
@@ -275,6 +323,46 @@ mod tests {
         assert_eq!(read(&mut subscription), both, "others do not exist");
         assert_eq!(subscription.missed(), 0);
         assert!(format!("{subscription:?}").contains("layers"));
+    }
+
+    #[test]
+    fn a_reader_that_comes_late_goes_back_to_the_keyframe_of_the_present_source_and_its_audio() {
+        let (stream, start) = (layered(), Instant::now());
+        let tracks = || vec![Track::new(Codec::Vp8), Track::audio(Codec::Opus, 2)];
+        let at = |ms: u64| start + std::time::Duration::from_millis(ms);
+        let push = |publisher: &mut crate::Publisher, track: usize, ms: u64, keyframe: bool| {
+            let mut builder = UnitBuilder::default();
+            builder.push(b"payload");
+            let time = MediaTime::from_nanos(ms.cast_signed() * 1_000_000);
+            let stamps = Stamps::arrived(at(ms));
+            let unit = builder.build(TrackIndex(track), time, keyframe, stamps);
+            publisher
+                .push(unit.expect("has a packet"), at(ms))
+                .expect("announced");
+        };
+        let rewound = |after: Option<u64>| {
+            let mut subscription = stream.subscribe(Arc::new(NoWake));
+            subscription.rewind(after.map(at));
+            let mut out = Vec::new();
+            subscription.poll(&mut out);
+            let places = out.iter().map(|unit| (unit.track.get(), unit.index));
+            places.collect::<Vec<_>>()
+        };
+        let mut first = stream.publish(tracks(), start).expect("free");
+        push(&mut first, 0, 0, true);
+        push(&mut first, 1, 0, true);
+        drop(first);
+        let mut second = stream.publish(tracks(), at(100)).expect("free");
+        push(&mut second, 1, 110, true);
+        assert_eq!(rewound(None), [], "the keyframe is of the source before");
+        for (ms, keyframe) in [(120, true), (140, false), (160, true), (180, false)] {
+            push(&mut second, 0, ms, keyframe);
+            push(&mut second, 1, ms, true);
+        }
+        let from_keyframe = [(0, 3), (0, 4), (1, 4), (1, 5)];
+        assert_eq!(rewound(None), from_keyframe);
+        assert_eq!(rewound(Some(140)), from_keyframe);
+        assert_eq!(rewound(Some(160)), [], "the keyframe was read before");
     }
 
     #[derive(Default)]

@@ -5,7 +5,7 @@ use std::fmt;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -102,6 +102,7 @@ impl ReadingThread {
             inbox,
             clock,
             recordings: Vec::new(),
+            left: LeftPlaces::default(),
             serving: None,
             units: Vec::new(),
             troubles: Arc::clone(&troubles),
@@ -174,11 +175,47 @@ struct Reading {
     inbox: Receiver<Command>,
     clock: Clock,
     recordings: Vec<Recording>,
+    left: LeftPlaces,
     /// Position of the recording that is served at the moment.
     serving: Option<usize>,
     /// Buffer of units, empty between calls.
     units: Vec<Arc<MediaUnit>>,
     troubles: Arc<Troubles>,
+}
+
+/// How far ended recordings have read streams that are still there: the next recording of a stream goes
+/// back to its newest keyframe, and records nothing twice.
+#[derive(Debug, Default)]
+struct LeftPlaces(Vec<LeftPlace>);
+
+#[derive(Debug)]
+struct LeftPlace {
+    stream: Weak<Stream>,
+    layer: String,
+    /// When the hub published the newest unit that was read.
+    published: Instant,
+}
+
+impl LeftPlaces {
+    fn note(&mut self, source: &RecordedSource, published: Instant) {
+        let (stream, layer) = (Arc::downgrade(&source.stream), &source.layer_recording.layer);
+        let is_other = |it: &LeftPlace| !it.stream.ptr_eq(&stream) || it.layer != *layer;
+        self.0.retain(|it| is_other(it) && it.stream.strong_count() > 0);
+        self.0.push(LeftPlace {
+            stream,
+            layer: layer.clone(),
+            published,
+        });
+    }
+
+    /// Returns when the newest unit was published that an earlier recording of `source` read.
+    fn of(&self, source: &RecordedSource) -> Option<Instant> {
+        let is_of = |it: &&LeftPlace| {
+            std::ptr::eq(it.stream.as_ptr(), Arc::as_ptr(&source.stream))
+                && it.layer == source.layer_recording.layer
+        };
+        self.0.iter().find(is_of).map(|it| it.published)
+    }
 }
 
 struct Recording {
@@ -191,7 +228,8 @@ struct Recording {
 }
 
 impl Recording {
-    fn new(source: RecordedSource) -> Self {
+    /// Begins with the newest keyframe that was published after `read`.
+    fn new(source: RecordedSource, read: Option<Instant>) -> Self {
         // The stream may have units already.
         let unread = Arc::new(UnreadFlag(AtomicBool::new(true)));
         let mut subscription = source.stream.subscribe(Arc::clone(&unread) as _);
@@ -201,6 +239,8 @@ impl Recording {
             &source.layer_recording.layer,
             &source.stream.tracks(),
         );
+        // A source has published its first keyframe when the recording learns of it.
+        subscription.rewind(read);
         let (layer_recording, queue) = (
             Arc::clone(&source.layer_recording),
             Arc::clone(&source.queue),
@@ -286,7 +326,8 @@ impl Reading {
         while let Ok(command) = self.inbox.try_recv() {
             match command {
                 Command::Start(source) => {
-                    self.recordings.push(Recording::new(*source));
+                    let read = self.left.of(&source);
+                    self.recordings.push(Recording::new(*source, read));
                 }
                 Command::Stop(layer_recording) => {
                     let mut recordings = self.recordings.iter();
@@ -316,6 +357,9 @@ impl Reading {
         let now = self.now();
         recording.read(&mut self.units, now);
         recording.recorder.end(now);
+        if let Some(published) = recording.recorder.published() {
+            self.left.note(&recording.source, published);
+        }
         self.troubles
             .lock()
             .remove(&key_of(&recording.source.layer_recording));
@@ -358,14 +402,15 @@ impl PollingThread for Reading {
         };
         // The recording begins anew with another file.
         let source = self.recordings.swap_remove(position).source;
-        self.recordings.push(Recording::new(source));
+        self.recordings
+            .push(Recording::new(source, Some(Instant::now())));
         true
     }
 
     fn start_anew(&mut self) {
         self.units.clear();
         for recording in std::mem::take(&mut self.recordings) {
-            let anew = Recording::new(recording.source);
+            let anew = Recording::new(recording.source, Some(Instant::now()));
             self.recordings.push(anew);
         }
     }

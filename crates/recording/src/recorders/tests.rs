@@ -79,6 +79,13 @@ impl Scene {
     }
 
     fn publish_by(&mut self, protocol: &'static str) -> Publisher {
+        let publisher = self.publish_unseen(protocol);
+        self.observe();
+        publisher
+    }
+
+    /// Publishes without the recorders' knowing yet.
+    fn publish_unseen(&self, protocol: &'static str) -> Publisher {
         let note = SourceNote {
             protocol,
             left_out: Vec::new(),
@@ -90,9 +97,7 @@ impl Scene {
         });
         let tracks = vec![Track::new(Codec::Vp8).with_layers(layers.to_vec())];
         let publisher = stream.publish_as(note, tracks, Instant::now());
-        let publisher = publisher.expect("free");
-        self.observe();
-        publisher
+        publisher.expect("free")
     }
 
     fn observe(&mut self) {
@@ -173,6 +178,31 @@ impl Scene {
     fn kinds(&self) -> Vec<RecorderEventKind> {
         self.told.iter().map(|it| it.kind).collect()
     }
+}
+
+#[test]
+fn what_a_source_published_before_its_recording_began_is_recorded_once() {
+    let mut scene = Scene::new(Layers::Best);
+    let mut publisher = scene.publish_unseen("whip");
+    Scene::second(&mut publisher, 0);
+    scene.observe();
+    scene.recorders.lock().reading.settle();
+    Scene::second(&mut publisher, 1);
+    scene.wait("the first second", |it| it.fragments() >= 1);
+    let sum = |scene: &Scene| scene.files().iter().map(|it| it.duration).sum::<Duration>();
+    // The recording ends, and begins again behind the newest keyframe, which it has.
+    for wish in [false, true] {
+        let wished = scene.recorders.wish(&scene.name, Some(wish));
+        wished.expect("recorded here");
+    }
+    scene.recorders.lock().reading.settle();
+    scene.wait("a closed file", Scene::are_closed);
+    assert_eq!(sum(&scene), Duration::from_secs(2), "{:?}", scene.files());
+    Scene::second(&mut publisher, 2);
+    publisher.finish(State::Idle);
+    scene.observe();
+    scene.wait("both files", |it| it.files().len() == 2 && it.are_closed());
+    assert_eq!(sum(&scene), Duration::from_secs(3), "{:?}", scene.files());
 }
 
 #[test]

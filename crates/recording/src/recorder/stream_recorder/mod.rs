@@ -169,6 +169,11 @@ impl StreamRecorder {
         self.ending = None;
     }
 
+    /// Returns when the hub published the newest unit that was taken; `None` before the first.
+    pub(crate) const fn published(&self) -> Option<Instant> {
+        self.published
+    }
+
     /// Returns why nothing is recorded although something is published; `None` if all is well.
     pub(crate) fn trouble(&self) -> Option<String> {
         let losing = self.losing.as_ref().or(self.ending.as_ref());
