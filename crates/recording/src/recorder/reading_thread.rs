@@ -10,7 +10,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use glassline_hub::{Stream, Subscription, TrackLayout, Wake};
-use glassline_media::{LayerIndex, MediaUnit, Track, TrackIndex, TrackLayer};
+use glassline_media::{Codec, LayerIndex, MediaUnit, Track, TrackIndex, TrackLayer};
 use glassline_runtime::{
     Clock, CommandSender, Counter, Part, PollingThread, Supervisor, Turn, Waker,
 };
@@ -225,6 +225,8 @@ struct Recording {
     recorder: StreamRecorder,
     /// Layout that the recorder's run is of; `None` before the first.
     layout: Option<TrackLayout>,
+    /// Codecs of the run's tracks.
+    codecs: Vec<Codec>,
 }
 
 impl Recording {
@@ -251,12 +253,13 @@ impl Recording {
             subscription,
             unread,
             layout: None,
+            codecs: Vec::new(),
         }
     }
 
     /// Reads published units, and records them.
     fn read(&mut self, units: &mut Vec<Arc<MediaUnit>>, now: Now) {
-        if self.layout.is_none() {
+        if self.layout.is_none() || self.has_another_codec() {
             self.begin(now);
         }
         self.subscription.poll_dropped(units);
@@ -264,7 +267,7 @@ impl Recording {
             self.record(units, now);
         }
         self.subscription.poll(units);
-        if self.layout != Some(self.subscription.layout()) {
+        if self.layout != Some(self.subscription.layout()) || self.has_another_codec() {
             self.begin(now);
         }
         self.record(units, now);
@@ -290,9 +293,22 @@ impl Recording {
             &tracks,
         );
         self.layout = Some(self.subscription.layout());
+        let tracks = tracks_of_layer(&self.source.layer_recording.layer, &tracks);
         self.recorder
             .begin(&tracks, self.subscription.missed(), now);
+        self.codecs = tracks.iter().map(|it| it.codec).collect();
         stream.request_keyframe();
+    }
+
+    /// Returns whether the named layer turned out to have another codec than the run was begun with: a
+    /// sub stream is described when its camera has answered.
+    fn has_another_codec(&self) -> bool {
+        let (stream, layer) = (&self.source.stream, &self.source.layer_recording.layer);
+        if layer.is_empty() || self.layout != Some(stream.layout()) {
+            return false;
+        }
+        let tracks = tracks_of_layer(layer, &stream.tracks());
+        !tracks.iter().map(|it| it.codec).eq(self.codecs.iter().copied())
     }
 }
 
@@ -303,14 +319,25 @@ fn read_layer(subscription: &mut Subscription, name: &str, tracks: &[Track]) {
         return;
     }
     let of_layer = TrackIndex::first(tracks.len()).zip(tracks);
-    let layers = of_layer.map(|(track, described)| {
-        let place = described.layers.iter().position(|it| it.rid == name);
-        TrackLayer {
-            track,
-            layer: place.map_or(LayerIndex::BASE, LayerIndex::of_encoding),
-        }
+    let layers = of_layer.map(|(track, described)| TrackLayer {
+        track,
+        layer: layer_named(name, described),
     });
     subscription.read(&layers.collect::<Vec<_>>());
+}
+
+fn layer_named(name: &str, track: &Track) -> LayerIndex {
+    let place = track.layers.iter().position(|it| it.rid == name);
+    place.map_or(LayerIndex::BASE, LayerIndex::of_encoding)
+}
+
+/// Describes the tracks as the layer with this name has them: a layer may have another codec.
+fn tracks_of_layer(name: &str, tracks: &[Track]) -> Vec<Track> {
+    let described = |track: &Track| track.of_layer(layer_named(name, track)).cloned();
+    tracks
+        .iter()
+        .map(|it| described(it).unwrap_or_else(|| it.clone()))
+        .collect()
 }
 
 impl Reading {

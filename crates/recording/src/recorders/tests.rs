@@ -90,13 +90,17 @@ impl Scene {
             protocol,
             left_out: Vec::new(),
         };
-        let stream = self.hub.create(self.name.clone()).expect("room");
         let layers = ["h", "l"].map(|rid| Layer {
             rid: rid.to_owned(),
             ..Layer::default()
         });
-        let tracks = vec![Track::new(Codec::Vp8).with_layers(layers.to_vec())];
-        let publisher = stream.publish_as(note, tracks, Instant::now());
+        let track = Track::new(Codec::Vp8).with_layers(layers.to_vec());
+        self.publish_track(note, track)
+    }
+
+    fn publish_track(&self, note: SourceNote, track: Track) -> Publisher {
+        let stream = self.hub.create(self.name.clone()).expect("room");
+        let publisher = stream.publish_as(note, vec![track], Instant::now());
         publisher.expect("free")
     }
 
@@ -109,8 +113,12 @@ impl Scene {
 
     /// Publishes a second of all layers.
     fn second(publisher: &mut Publisher, second: i64) {
+        Self::second_of(publisher, second, &[0, 1, 2]);
+    }
+
+    fn second_of(publisher: &mut Publisher, second: i64, layers: &[u8]) {
         for frame in 0..10 {
-            for layer in 0..3 {
+            for &layer in layers {
                 let keyframe = frame == 0;
                 let head: &[u8] = match keyframe {
                     true => &[0x10, 0, 0, 0x9d, 1, 0x2a, 64, 0, 48, 0],
@@ -203,6 +211,41 @@ fn what_a_source_published_before_its_recording_began_is_recorded_once() {
     scene.observe();
     scene.wait("both files", |it| it.files().len() == 2 && it.are_closed());
     assert_eq!(sum(&scene), Duration::from_secs(3), "{:?}", scene.files());
+}
+
+#[test]
+fn a_layer_is_recorded_in_its_own_codec_which_may_be_known_late() {
+    for is_late in [false, true] {
+        let mut scene = Scene::new(Layers::Named("l".to_owned()));
+        let layer = |codec: Option<Codec>| Layer {
+            rid: "l".to_owned(),
+            other_codec: codec.map(|it| Box::new(Track::new(it))),
+            ..Layer::default()
+        };
+        let main = |codec| Track::new(Codec::Vp9).with_layers(vec![layer(codec)]);
+        let note = SourceNote {
+            protocol: "rtsp",
+            left_out: Vec::new(),
+        };
+        let known = Some(Codec::Vp8).filter(|_| !is_late);
+        let mut publisher = scene.publish_track(note, main(known));
+        scene.observe();
+        scene.recorders.lock().reading.settle();
+        publisher
+            .describe(&[main(Some(Codec::Vp8))])
+            .expect("the same track");
+        for second in 0..3 {
+            Scene::second_of(&mut publisher, second, &[1]);
+        }
+        publisher.finish(State::Idle);
+        scene.observe();
+        scene.wait("a closed file", |it| {
+            it.files().len() == 1 && it.are_closed()
+        });
+        let files = scene.files();
+        assert_eq!(files[0].tracks[0].codec, "VP8", "{files:?}");
+        assert_eq!(files[0].duration, Duration::from_secs(3));
+    }
 }
 
 #[test]
