@@ -283,13 +283,14 @@ impl SpanBuilder {
         }))
     }
 
-    /// Returns for each track of a file its position in the span: the tracks of a kind go on in their
-    /// order.
+    /// Returns for each track of a file its position in the span: the tracks of a codec go on in their
+    /// order. Players take one codec from a track, and leave out the samples of another one.
     fn places(&mut self, header: &Header) -> Vec<usize> {
         let mut places: Vec<usize> = Vec::new();
         for track in header.tracks() {
             let is_free = |place: &usize| !places.contains(place);
-            let alike = |place: &usize| self.tracks[*place].track.kind() == track.kind();
+            let alike =
+                |place: &usize| self.tracks[*place].track.entry_kind() == track.entry_kind();
             let known = (0..self.tracks.len()).filter(is_free).find(alike);
             let place = known.unwrap_or(self.tracks.len());
             match self.tracks.get_mut(place) {

@@ -5,6 +5,7 @@ use std::time::Duration;
 use glassline_media::{Codec, MediaTime};
 
 use super::{Stream, Synthetic, ZERO_UNIX, demuxed, finish};
+use crate::boxes::BoxView;
 use crate::{CutRule, FileWriter, Header, Output, RecordedFile, Span, SpanBuilder, SpanCut};
 
 /// Writes the files of a stream, some of which are not finished.
@@ -219,4 +220,29 @@ fn files_of_two_runs_follow_each_other() {
     );
     let (_, frames) = demuxed(whole).expect("plain");
     assert_eq!(frames[0].len(), 500);
+}
+
+#[test]
+fn another_codec_is_a_track_of_its_own() {
+    let one = files(&Stream::synthetic(true, true, &footage()), 100);
+    // The camera is set to another codec for some seconds, and back.
+    let mut other = Stream::of_sample("h264-aac.mp4");
+    other.clock = glassline_media::WallClock::new(other.zero, at(30.0));
+    let mut again = Stream::synthetic(true, true, &footage());
+    again.clock = glassline_media::WallClock::new(again.zero, at(60.0));
+    let all = [one, files(&other, 100), files(&again, 100)].concat();
+    let (_, whole) = span(&all, 0.0, 80.0, SpanCut::Keyframe);
+    let movie = BoxView::find(&whole, b"moov").expect("a head").body;
+    let entries = BoxView::all(movie).filter(|it| it.kind == *b"trak");
+    let entries = entries.map(|it| {
+        let list = BoxView::at_path(it.body, &[b"mdia", b"minf", b"stbl", b"stsd"]);
+        let kinds = BoxView::all(&list.expect("a track").body[8..]);
+        kinds.map(|it| it.kind).collect::<Vec<_>>()
+    });
+    let entries: Vec<_> = entries.collect();
+    let named = |kind: &[u8; 4]| vec![*kind];
+    let tracks = [b"vp08", b"Opus", b"avc1", b"mp4a"].map(named);
+    assert_eq!(entries, tracks);
+    let (_, frames) = demuxed(whole).expect("plain");
+    assert_eq!((frames[0].len(), frames[1].len()), (1000, 2000));
 }

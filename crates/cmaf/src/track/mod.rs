@@ -116,6 +116,11 @@ impl CmafTrack {
         audio::channels(&self.entry).filter(|_| self.kind == Kind::Audio)
     }
 
+    /// Returns the type of the sample entry, which names the codec.
+    pub(crate) fn entry_kind(&self) -> Option<&[u8]> {
+        self.entry.get(4..8)
+    }
+
     /// Returns the codec with its parameters as playlists and browsers name it (RFC 6381), such as
     /// `avc1.64001f`.
     pub fn codec_string(&self) -> String {
