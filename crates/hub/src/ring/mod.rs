@@ -214,6 +214,13 @@ impl Ring {
         self.unit(self.keyframe?)
     }
 
+    /// Returns the latest keyframe of the present source; `None` before its first one, and if it left the
+    /// ring.
+    pub(crate) fn keyframe_of_source(&self) -> Option<&Arc<MediaUnit>> {
+        self.keyframe_published?;
+        self.latest_keyframe()
+    }
+
     /// Returns the oldest of the newest units that all are `wanted`; `None` if the newest one is not.
     pub(crate) fn latest_while(
         &self,

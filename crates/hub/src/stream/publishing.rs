@@ -59,6 +59,8 @@ pub(super) struct StandIn {
     number: u64,
     /// The name of the published media, for the API.
     pub(super) what: Arc<str>,
+    /// When it began.
+    pub(super) since: Instant,
 }
 
 impl PublishingSource {
@@ -197,7 +199,11 @@ impl Stream {
                     inner.parting = inner.parting_keyframe();
                 }
                 let what = what.into();
-                inner.stand_in = Some(StandIn { number, what });
+                inner.stand_in = Some(StandIn {
+                    number,
+                    what,
+                    since: now,
+                });
                 changes.push(StreamChange::StandIn);
             }
             Begin::Source(note) => inner.begin_source((number, &tracks), note, now),

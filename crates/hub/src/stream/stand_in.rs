@@ -66,6 +66,12 @@ impl Stream {
         self.lock().stand_in.as_ref().map(|it| Arc::clone(&it.what))
     }
 
+    /// Returns when something began to be published in place of the source; `None` while nothing is. All
+    /// units from then on are of that, until the source goes on.
+    pub fn stands_in_since(&self) -> Option<Instant> {
+        self.lock().stand_in.as_ref().map(|it| it.since)
+    }
+
     /// Returns whether no units of a source are published, whatever is published in their place.
     pub fn is_source_away(&self) -> bool {
         let inner = self.lock();

@@ -214,7 +214,7 @@ impl Subscription {
             track.is_some_and(|it| it.kind() == Kind::Video)
         };
         let keyframe = |of: TrackLayer| {
-            let keyframe = inner.ring(of)?.latest_keyframe()?;
+            let keyframe = inner.ring(of)?.keyframe_of_source()?;
             is_new(keyframe).then_some(keyframe)
         };
         let cursors = &mut self.cursors.list;

@@ -227,6 +227,8 @@ struct Recording {
     layout: Option<TrackLayout>,
     /// Codecs of the run's tracks.
     codecs: Vec<Codec>,
+    /// Whether something stood in for the source at the last look.
+    is_interrupted: bool,
 }
 
 impl Recording {
@@ -254,11 +256,18 @@ impl Recording {
             unread,
             layout: None,
             codecs: Vec::new(),
+            is_interrupted: false,
         }
     }
 
-    /// Reads published units, and records them.
+    /// Reads published units, and records those of the source: a placeholder is no footage.
     fn read(&mut self, units: &mut Vec<Arc<MediaUnit>>, now: Now) {
+        if self.is_interrupted {
+            if self.source.stream.stands_in_since().is_some() {
+                return;
+            }
+            self.resume(units);
+        }
         if self.layout.is_none() || self.has_another_codec() {
             self.begin(now);
         }
@@ -267,10 +276,26 @@ impl Recording {
             self.record(units, now);
         }
         self.subscription.poll(units);
+        if let Some(since) = self.source.stream.stands_in_since() {
+            units.retain(|it| it.stamps.published < since);
+            self.record(units, now);
+            self.recorder.interrupt(now);
+            self.is_interrupted = true;
+            return;
+        }
         if self.layout != Some(self.subscription.layout()) || self.has_another_codec() {
             self.begin(now);
         }
         self.record(units, now);
+    }
+
+    /// Goes to the keyframe with which the source goes on, after something stood in for it.
+    fn resume(&mut self, units: &mut Vec<Arc<MediaUnit>>) {
+        self.subscription.poll(units);
+        units.clear();
+        self.subscription.rewind(self.recorder.published());
+        self.layout = None;
+        self.is_interrupted = false;
     }
 
     fn record(&mut self, units: &mut Vec<Arc<MediaUnit>>, now: Now) {

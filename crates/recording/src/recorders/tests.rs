@@ -249,6 +249,35 @@ fn a_layer_is_recorded_in_its_own_codec_which_may_be_known_late() {
 }
 
 #[test]
+fn what_stands_in_for_a_silent_source_is_no_footage() {
+    let mut scene = Scene::new(Layers::Best);
+    let mut publisher = scene.publish();
+    scene.run(&mut publisher, 0..3, 1);
+    let stream = scene.hub.stream(scene.name.as_str()).expect("published");
+    let tracks = stream.tracks().to_vec();
+    let stand_in = stream.stand_in(tracks, "a picture".to_owned(), Duration::ZERO, Instant::now());
+    let mut stand_in = stand_in.expect("the source is silent");
+    for second in 10..14 {
+        Scene::second(&mut stand_in, second);
+        scene.recorders.lock().reading.settle();
+    }
+    scene.wait("the end of the file", |it| {
+        it.files().len() == 1 && it.are_closed()
+    });
+    let status = scene.recorders.status(&scene.name).expect("a folder");
+    assert_eq!(status.state, RecordingState::Losing);
+    assert!(status.reason.is_some_and(|it| it.contains("stands in")));
+    // The source goes on with a keyframe, at once followed by the rest.
+    drop(stand_in);
+    scene.run(&mut publisher, 20..23, 1);
+    publisher.finish(State::Idle);
+    scene.observe();
+    scene.wait("both files", |it| it.files().len() == 2 && it.are_closed());
+    let lengths: Vec<_> = scene.files().iter().map(|it| it.duration).collect();
+    assert_eq!(lengths, [Duration::from_secs(3); 2], "{:?}", scene.files());
+}
+
+#[test]
 fn each_layer_has_files_of_its_own_and_they_end_with_the_source() {
     let mut scene = Scene::new(Layers::All);
     let mut publisher = scene.publish();
@@ -359,6 +388,9 @@ fn a_stream_that_is_pulled_is_recorded_once_its_source_is_here() {
     assert_eq!(status.state, RecordingState::Waiting);
     scene.recorders.stop(PATIENCE);
     assert_eq!(scene.files().len(), 1);
-    let kinds = [RecorderEventKind::Started, RecorderEventKind::Stopped];
-    assert_eq!(scene.kinds(), kinds);
+    // Of a busy machine, the disk is told of, too.
+    let of_recording = [RecorderEventKind::Started, RecorderEventKind::Stopped];
+    let mut kinds = scene.kinds();
+    kinds.retain(|it| of_recording.contains(it));
+    assert_eq!(kinds, of_recording);
 }

@@ -169,6 +169,12 @@ impl StreamRecorder {
         self.ending = None;
     }
 
+    /// Ends the run, because something stands in for its source, until another run begins.
+    pub(crate) fn interrupt(&mut self, now: Now) {
+        self.end(now);
+        self.refusal = Some("its source sends nothing, and something stands in for it".to_owned());
+    }
+
     /// Returns when the hub published the newest unit that was taken; `None` before the first.
     pub(crate) const fn published(&self) -> Option<Instant> {
         self.published
