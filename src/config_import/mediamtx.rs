@@ -21,7 +21,11 @@ const LEFT_OUT: &[(&str, &str, &str)] = &[
     ),
     ("srt", "", "no SRT here"),
     ("moq", "", "MoQ is set by `quic`"),
-    ("playback", "", "no recordings here"),
+    (
+        "playback",
+        "",
+        "recordings are played at `/-/playback` of `http`, by users with the right `playback`",
+    ),
     ("pprof", "", "no pprof here"),
     (
         "runOnConnect",
@@ -77,7 +81,11 @@ const TUNING: &[&str] = &[
 
 /// Keys of a path that this server has no part for: key, MediaMTX's default, and why.
 const LEFT_OUT_OF_PATHS: &[(&str, &str, &str)] = &[
-    ("record", "", "no recordings here"),
+    (
+        "record",
+        "",
+        "name the stream in `recordings.record`, and the folder in `recordings.folder`",
+    ),
     (
         "maxReaders",
         "0",

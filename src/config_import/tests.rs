@@ -212,6 +212,11 @@ fn notes_have_no_password_and_other_files_are_refused() {
     assert!(import("paths: {a: [\n", "sample").is_err());
     let (defaults, _) = imported("pathDefaults:\n  record: yes\n  maxReaders: 0\n");
     assert_eq!(noted(&defaults), [(2, "record")]);
+    assert!(
+        defaults.notes[0].to_string().contains("recordings.folder"),
+        "{}",
+        defaults.notes[0]
+    );
     let (all, _) = imported("paths:\n  all:\n");
     assert_eq!(noted(&all), [], "every name may be published here, too");
 }

@@ -120,6 +120,7 @@ pub struct Config {
     /// HTTP Live Streaming for players without WebRTC.
     pub hls: Hls,
     /// Streams that are written to disk, and for how long they are kept.
+    #[serde(deserialize_with = "recordings::checked")]
     pub recordings: Recordings,
     /// RTSP for players, recorders and publishers.
     pub rtsp: Rtsp,

@@ -251,7 +251,10 @@ fn of_map<E: serde::de::Error>(map: Map) -> Result<Nats, E> {
 /// Reads an address or a list of them.
 fn one_or_many<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<ServerUrl>, D::Error> {
     #[derive(Deserialize)]
-    #[serde(untagged)]
+    #[serde(
+        untagged,
+        expecting = "an address of NATS is a URL like nats://192.0.2.4:4222, or a list of them"
+    )]
     enum Addresses {
         One(String),
         Many(Vec<String>),

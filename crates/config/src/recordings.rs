@@ -10,7 +10,8 @@ use glassline_hub::StreamName;
 use glassline_recording::{FolderPlan, Keep, Layers, Plan, StreamPlan};
 use glassline_rooms as rooms;
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::{Config, RemoteCopy, parts};
 
@@ -191,6 +192,20 @@ impl Config {
         let fetched = sources.filter(|(_, input)| !input.is_published());
         let fetched = fetched.map(|(name, _)| name.clone());
         self.recordings.plan(fetched.collect())
+    }
+}
+
+/// Reads the section, in which each rule needs a folder.
+pub(super) fn checked<'de, D: Deserializer<'de>>(from: D) -> Result<Recordings, D::Error> {
+    let recordings = Recordings::deserialize(from)?;
+    let mut rules = recordings.record.iter();
+    match rules.position(|it| it.folder.is_none() && recordings.folder.is_none()) {
+        Some(place) => Err(D::Error::custom(format_args!(
+            "rule {} of `record` has no folder, so nothing would be recorded: set `recordings.folder`, or \
+             `folder` in the rule",
+            place + 1
+        ))),
+        None => Ok(recordings),
     }
 }
 

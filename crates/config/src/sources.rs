@@ -178,7 +178,10 @@ pub struct SourceKeys {
 
 /// A number, or a fraction as text.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(untagged)]
+#[serde(
+    untagged,
+    expecting = "a frame rate is a number, or a fraction like '30000/1001'"
+)]
 enum FrameRate {
     Number(f64),
     Text(String),
@@ -186,7 +189,10 @@ enum FrameRate {
 
 /// The layers of a ladder as a list, or as one text with commas. YAML takes `off` for false.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(untagged)]
+#[serde(
+    untagged,
+    expecting = "a ladder is a list of heights like [720p, 360p], true, or off"
+)]
 pub(super) enum LadderKey {
     Switch(bool),
     List(Vec<String>),
@@ -208,7 +214,10 @@ impl LadderKey {
 
 /// A switch, or the path of an image.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(untagged)]
+#[serde(
+    untagged,
+    expecting = "a placeholder is true, false, or the path of an image"
+)]
 enum PlaceholderKey {
     Switch(bool),
     File(String),

@@ -87,6 +87,10 @@ fn options_of_a_source_may_be_keys() {
             "'0' is not a value of 'idle_s'",
         ),
         ("{source: demo, once: true}", "has no options"),
+        ("{source: demo, ladder: [360]}", "like [720p, 360p]"),
+        ("{source: demo, ladder: {a: 1}}", "like [720p, 360p]"),
+        ("{source: v.h264, fps: [25]}", "a fraction like"),
+        ("{source: publisher, placeholder: [1]}", "path of an image"),
         ("{on_demand: true}", "source"),
         ("[a]", "a source like"),
     ] {
@@ -170,6 +174,11 @@ fn bad_values_name_their_line() {
             "cors: {origins: [example.com]}\n",
             "test.yml:1:",
             "not an origin",
+        ),
+        (
+            "recordings:\n  record: [{streams: [a], folder: /b}, {streams: [b]}]\n",
+            "test.yml:",
+            "rule 2 of `record` has no folder",
         ),
         ("auth: {read_token: ''}\n", "test.yml:1:", "empty"),
         ("http: [\n", "test.yml:", ""),
