@@ -39,6 +39,8 @@ pub(crate) struct Ring {
     bytes: usize,
     next_index: u64,
     next_packet: u64,
+    /// Number of the first unit of the present source.
+    source_index: u64,
     /// Number of the latest unit at which a decoder can start.
     keyframe: Option<u64>,
     /// When the latest keyframe of the present source was published, and its time.
@@ -91,6 +93,7 @@ impl Ring {
 
     /// Notes that another source begins, whose keyframes are not compared with those before.
     pub(crate) fn begin_source(&mut self) {
+        self.source_index = self.next_index;
         self.keyframe_published = None;
         self.keyframe_time = None;
         self.keyframe_interval = None;
@@ -214,19 +217,11 @@ impl Ring {
         self.unit(self.keyframe?)
     }
 
-    /// Returns the latest keyframe of the present source; `None` before its first one, and if it left the
-    /// ring.
-    pub(crate) fn keyframe_of_source(&self) -> Option<&Arc<MediaUnit>> {
-        self.keyframe_published?;
-        self.latest_keyframe()
-    }
-
-    /// Returns the oldest of the newest units that all are `wanted`; `None` if the newest one is not.
-    pub(crate) fn latest_while(
-        &self,
-        wanted: impl FnMut(&&Arc<MediaUnit>) -> bool,
-    ) -> Option<&Arc<MediaUnit>> {
-        self.units.iter().rev().take_while(wanted).last()
+    /// Iterates over the units of the present source, oldest first.
+    pub(crate) fn of_source(&self) -> impl Iterator<Item = &Arc<MediaUnit>> {
+        let of_others = self.source_index.saturating_sub(self.oldest_index());
+        let of_others = usize::try_from(of_others).unwrap_or(usize::MAX);
+        self.units.iter().skip(of_others)
     }
 
     /// Returns unit number `index`; `None` if it left the ring or is not published yet.

@@ -40,8 +40,6 @@ pub(super) struct PublishingSource {
     pub(super) number: u64,
     /// Its tracks, which are not the stream's while something stands in for the source.
     tracks: Arc<[Track]>,
-    /// When it began.
-    pub(super) since: Instant,
     /// When its latest unit came, or when it began.
     latest: Instant,
     /// When a keyframe was last requested of the source so that it can go on.
@@ -123,7 +121,6 @@ impl Inner {
         self.source = Some(PublishingSource {
             number,
             tracks: Arc::clone(tracks),
-            since: now,
             latest: now,
             resumption_requested: None,
             is_silent: false,

@@ -194,33 +194,30 @@ impl Subscription {
         }
     }
 
-    /// Goes back to the newest keyframe of the present source, and on other tracks to what is decoded from
-    /// then on; without video, to the beginning of the source. A subscriber that must lose nothing of a
-    /// source that it learns of late begins so. Units that were published at `after` or before are left
-    /// out. The place stays where it is if there is no such keyframe, or if something stands in for the
-    /// source.
+    /// Goes back to the first keyframe of the present source that the stream still has, and on other tracks
+    /// to what is decoded from then on; without video, to the first unit. A subscriber that must lose
+    /// nothing of a source that it learns of late begins so. Units that were published at `after` or before
+    /// are left out. The place stays where it is if there is no such keyframe, or if something stands in
+    /// for the source.
     pub fn rewind(&mut self, after: Option<Instant>) {
         let inner = self.demand.stream().lock();
         self.cursors.follow(&inner);
-        let Some(source) = inner.source.as_ref().filter(|_| inner.stand_in.is_none()) else {
+        if inner.source.is_none() || inner.stand_in.is_some() {
             return;
-        };
-        let is_new = |unit: &MediaUnit| {
-            let published = unit.stamps.published;
-            published >= source.since && after.is_none_or(|it| published > it)
-        };
+        }
+        let is_new = |it: &&Arc<MediaUnit>| after.is_none_or(|after| it.stamps.published > after);
         let is_video = |of: TrackLayer| {
             let track = inner.tracks.get(of.track.get());
             track.is_some_and(|it| it.kind() == Kind::Video)
         };
         let keyframe = |of: TrackLayer| {
-            let keyframe = inner.ring(of)?.keyframe_of_source()?;
-            is_new(keyframe).then_some(keyframe)
+            let mut units = inner.ring(of)?.of_source().filter(is_new);
+            units.find(|it| it.keyframe && it.first)
         };
         let cursors = &mut self.cursors.list;
         let has_video = cursors.iter().any(|it| is_video(it.of));
-        let keyframes = cursors.iter().filter(|it| is_video(it.of));
-        let from = keyframes
+        let videos = cursors.iter().filter(|it| is_video(it.of));
+        let from = videos
             .filter_map(|it| keyframe(it.of))
             .map(|it| it.decode_time())
             .min();
@@ -229,15 +226,13 @@ impl Subscription {
         }
         for cursor in cursors {
             let first = match is_video(cursor.of) {
-                true => keyframe(cursor.of).map(|it| it.index),
+                true => keyframe(cursor.of),
                 false => inner.ring(cursor.of).and_then(|ring| {
-                    let is_wanted = |unit: &&Arc<MediaUnit>| {
-                        is_new(unit) && from.is_none_or(|it| unit.decode_time() >= it)
-                    };
-                    ring.latest_while(is_wanted).map(|unit| unit.index)
+                    let mut units = ring.of_source().filter(is_new);
+                    units.find(|unit| from.is_none_or(|it| unit.decode_time() >= it))
                 }),
             };
-            cursor.next = first.map_or(cursor.next, |it| it.min(cursor.next));
+            cursor.next = first.map_or(cursor.next, |it| it.index.min(cursor.next));
         }
     }
 
@@ -326,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_that_comes_late_goes_back_to_the_keyframe_of_the_present_source_and_its_audio() {
+    fn a_reader_that_comes_late_goes_back_to_a_keyframe_of_the_present_source_and_its_audio() {
         let (stream, start) = (layered(), Instant::now());
         let tracks = || vec![Track::new(Codec::Vp8), Track::audio(Codec::Opus, 2)];
         let at = |ms: u64| start + std::time::Duration::from_millis(ms);
@@ -359,9 +354,11 @@ mod tests {
             push(&mut second, 0, ms, keyframe);
             push(&mut second, 1, ms, true);
         }
-        let from_keyframe = [(0, 3), (0, 4), (1, 4), (1, 5)];
-        assert_eq!(rewound(None), from_keyframe);
-        assert_eq!(rewound(Some(140)), from_keyframe);
+        let all = [0, 1].map(|track| (0..4).map(move |unit| (track, 1 + track as u64 + unit)));
+        let all: Vec<_> = all.into_iter().flatten().collect();
+        assert_eq!(rewound(None), all);
+        let from_second_keyframe = [(0, 3), (0, 4), (1, 4), (1, 5)];
+        assert_eq!(rewound(Some(140)), from_second_keyframe);
         assert_eq!(rewound(Some(160)), [], "the keyframe was read before");
     }
 

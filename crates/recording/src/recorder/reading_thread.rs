@@ -37,6 +37,8 @@ pub(crate) struct RecordedSource {
     pub(crate) layer_recording: Arc<LayerRecording>,
     pub(crate) queue: Arc<JobQueue>,
     pub(crate) options: RecorderOptions,
+    /// Time of publication from which on units are recorded; `None` for the beginning of the source.
+    pub(crate) from: Option<Instant>,
 }
 
 #[derive(Debug)]
@@ -184,7 +186,7 @@ struct Reading {
 }
 
 /// How far ended recordings have read streams that are still there: the next recording of a stream goes
-/// back to its newest keyframe, and records nothing twice.
+/// back to an earlier keyframe, and records nothing twice.
 #[derive(Debug, Default)]
 struct LeftPlaces(Vec<LeftPlace>);
 
@@ -198,9 +200,13 @@ struct LeftPlace {
 
 impl LeftPlaces {
     fn note(&mut self, source: &RecordedSource, published: Instant) {
-        let (stream, layer) = (Arc::downgrade(&source.stream), &source.layer_recording.layer);
+        let (stream, layer) = (
+            Arc::downgrade(&source.stream),
+            &source.layer_recording.layer,
+        );
         let is_other = |it: &LeftPlace| !it.stream.ptr_eq(&stream) || it.layer != *layer;
-        self.0.retain(|it| is_other(it) && it.stream.strong_count() > 0);
+        self.0
+            .retain(|it| is_other(it) && it.stream.strong_count() > 0);
         self.0.push(LeftPlace {
             stream,
             layer: layer.clone(),
@@ -232,7 +238,7 @@ struct Recording {
 }
 
 impl Recording {
-    /// Begins with the newest keyframe that was published after `read`.
+    /// Begins with the first keyframe that was published after `read` and is still there.
     fn new(source: RecordedSource, read: Option<Instant>) -> Self {
         // The stream may have units already.
         let unread = Arc::new(UnreadFlag(AtomicBool::new(true)));
@@ -333,7 +339,10 @@ impl Recording {
             return false;
         }
         let tracks = tracks_of_layer(layer, &stream.tracks());
-        !tracks.iter().map(|it| it.codec).eq(self.codecs.iter().copied())
+        !tracks
+            .iter()
+            .map(|it| it.codec)
+            .eq(self.codecs.iter().copied())
     }
 }
 
@@ -378,7 +387,7 @@ impl Reading {
         while let Ok(command) = self.inbox.try_recv() {
             match command {
                 Command::Start(source) => {
-                    let read = self.left.of(&source);
+                    let read = self.left.of(&source).max(source.from);
                     self.recordings.push(Recording::new(*source, read));
                 }
                 Command::Stop(layer_recording) => {

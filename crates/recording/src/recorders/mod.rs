@@ -165,7 +165,7 @@ impl Recorders {
             }
         }
         for name in names {
-            self.reconsider(&mut inner, &name);
+            self.reconsider(&mut inner, &name, Some(Instant::now()));
         }
         Ok(())
     }
@@ -215,7 +215,7 @@ impl Recorders {
         let kept = inner.wishes.set(name, wish);
         kept.map_err(|why| NotRecorded::NotKept(name.clone(), why))?;
         inner.streams.entry(name.clone()).or_default().wish = wish;
-        self.reconsider(&mut inner, name);
+        self.reconsider(&mut inner, name, Some(Instant::now()));
         Ok(())
     }
 
@@ -322,12 +322,15 @@ impl Recorders {
         if source.is_none() && !inner.streams.contains_key(name) && !is_demanded() {
             return;
         }
-        inner.streams.entry(name.clone()).or_default().source = source;
-        self.reconsider(inner, name);
+        let known = inner.streams.entry(name.clone()).or_default();
+        let before = std::mem::replace(&mut known.source, source);
+        let from = (before == source).then(Instant::now);
+        self.reconsider(inner, name, from);
     }
 
-    /// Begins or ends the recording of a stream, as plan, source and wish are now.
-    fn reconsider(&self, inner: &mut Inner, name: &StreamName) {
+    /// Begins or ends the recording of a stream, as plan, source and wish are now. What was published
+    /// before `from` is not recorded; `None` records a source from its beginning.
+    fn reconsider(&self, inner: &mut Inner, name: &StreamName, from: Option<Instant>) {
         let plan = (inner.plan.of_stream)(name);
         let Some(known) = inner.streams.get(name) else {
             return;
@@ -369,6 +372,7 @@ impl Recorders {
                 layer_recording: Arc::clone(layer_recording),
                 queue: Arc::clone(folder.thread.queue()),
                 options: RecorderOptions { file: plan.file },
+                from,
             });
             if !begun {
                 tracing::error!(stream = %name, "a recording did not begin: its thread is busy");
