@@ -15,6 +15,7 @@ use crate::peers::{Peer, Test};
 use crate::process::{eventually, output_folder};
 use crate::rtsp_publishers::encoder;
 use crate::server::{Server, run_to_end, unique};
+use crate::webdriver::Browser;
 
 pub(crate) const TESTS: &[Test] = &[
     Test {
@@ -34,7 +35,7 @@ pub(crate) const TESTS: &[Test] = &[
     },
     Test {
         name: "recordings::a_track_that_has_no_place_in_a_file_is_named",
-        needs: &[Peer::Ffmpeg],
+        needs: &[Peer::Ffmpeg, Peer::Chromium],
         run: a_track_that_has_no_place_in_a_file_is_named,
     },
     Test {
@@ -307,7 +308,13 @@ fn a_track_that_has_no_place_in_a_file_is_named() -> Result<(), Failed> {
         told["state"] == "recording" && told["left_out"] == json!(["MPEG audio"]),
         "the video is recorded",
         &told,
-    )
+    )?;
+    let browser = Browser::start()?;
+    browser.open(&server.url("/cam/timeline"))?;
+    let names_it = "const said = document.getElementById('left-out');
+         return !said.hidden && said.textContent.endsWith(': MPEG audio.')";
+    browser.wait_until(PATIENCE, names_it)?;
+    Ok(())
 }
 
 /// A file system in memory of a few MiB, where this machine lets us mount one.

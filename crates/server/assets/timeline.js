@@ -230,6 +230,14 @@ function wire() {
   openByKey($('key-form'));
 }
 
+/** Says what the present source sends that no file has. */
+async function tellLeftOut() {
+  const stream = await getJson(streamUrl(name)).catch(() => null);
+  const leftOut = stream?.recording?.left_out ?? [];
+  setText($('left-out'), leftOut.length ? `Not recorded, because MP4 files have no place for it: ${leftOut.join(', ')}.` : '');
+  $('left-out').hidden = leftOut.length === 0;
+}
+
 /** Shows why there is no timeline. */
 function refuse(problem) {
   const needsKey = problem.status === 401 && !authorization.authorization;
@@ -241,7 +249,7 @@ function refuse(problem) {
 async function begin() {
   wire();
   if (!Recorded.isSupported) return tell('Not playable here', 'This browser has no Media Source Extensions: save a part, and open it in a player.');
-  await refresh();
+  await Promise.all([tellLeftOut(), refresh()]);
   if (!spans.length) return refuse({ status: 404, title: 'Nothing recorded', detail: `There is no recording of ${name}.` });
   const asked = Date.parse(new URLSearchParams(location.search).get('at') ?? '');
   const at = Number.isFinite(asked) ? asked : Math.max(spans.at(-1).from, spans.at(-1).to - 60_000);
@@ -252,7 +260,7 @@ async function begin() {
   for (;;) {
     await new Promise((resolve) => { setTimeout(resolve, REFRESH_MS); });
     // A hidden page does not ask; what is away comes back.
-    if (!document.hidden) await refresh().catch(() => {});
+    if (!document.hidden) await Promise.all([tellLeftOut(), refresh()]).catch(() => {});
   }
 }
 
