@@ -18,7 +18,7 @@ use glassline_congestion::{Algorithm, Flow, Pacer, Passage, PathMeter, PathSigns
 use glassline_media::Bitrate;
 use glassline_rtp::twcc::Acknowledgement;
 
-use super::burst::{Burst, bytes_in};
+use super::burst_size::{BurstSize, bytes_in};
 use super::narrowing::Narrowing;
 
 /// Largest packet in bytes.
@@ -96,7 +96,7 @@ pub(super) struct CongestionControl {
     /// Measures what the path carries beyond what is sent.
     meter: PathMeter,
     narrowing: Narrowing,
-    burst: Burst,
+    burst: BurstSize,
     /// First transport-wide number that no feedback has described.
     first_unreported: u64,
     /// Transport-wide number of the next packet.
@@ -123,7 +123,7 @@ impl CongestionControl {
             arrivals: ArrivalClock::new(now),
             meter: PathMeter::default(),
             narrowing: Narrowing::default(),
-            burst: Burst::default(),
+            burst: BurstSize::default(),
             first_unreported: 0,
             next: 0,
             last_feedback: None,

@@ -8,7 +8,7 @@
 
 mod anchor;
 mod budget;
-mod burst;
+mod burst_size;
 mod channels;
 mod config;
 mod congestion;

@@ -25,7 +25,7 @@ const DOUBLINGS_MAX: u32 = 4;
 
 /// The size of bursts by the signs of the path.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Burst {
+pub(super) struct BurstSize {
     /// Bytes that may leave together.
     bytes: u64,
     /// When larger bursts may leave again after losses.
@@ -34,7 +34,7 @@ pub(super) struct Burst {
     failures: u32,
 }
 
-impl Default for Burst {
+impl Default for BurstSize {
     fn default() -> Self {
         Self {
             bytes: BYTES_MIN,
@@ -44,7 +44,7 @@ impl Default for Burst {
     }
 }
 
-impl Burst {
+impl BurstSize {
     /// Takes the signs of the latest feedback. `is_policed`: whether a policer drops what is faster than the
     /// path's rate.
     pub(super) fn note(&mut self, signs: &PathSigns, is_policed: bool, now: Instant) {
@@ -124,7 +124,7 @@ mod tests {
 
     /// Bursts of one viewer, and the bytes after each sign.
     struct Scene {
-        burst: Burst,
+        burst: BurstSize,
         start: Instant,
     }
 
@@ -132,7 +132,7 @@ mod tests {
         #[expect(clippy::disallowed_methods, reason = "virtual time may begin anywhere")]
         fn new() -> Self {
             Self {
-                burst: Burst::default(),
+                burst: BurstSize::default(),
                 start: Instant::now(),
             }
         }
