@@ -38,7 +38,7 @@ impl StreamSender {
     pub fn request_keyframe(&mut self, sender: SenderIndex, stream: &Stream, now: Instant) {
         let mut tracks = self.tracks.iter_mut();
         if let Some(track) = tracks.find(|it| it.sender == sender)
-            && track.asks_for_keyframe(now)
+            && track.is_asked_for_keyframe(now)
         {
             stream.request_keyframe_of(track.target().unwrap_or(track.source));
         }

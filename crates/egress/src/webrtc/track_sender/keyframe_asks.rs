@@ -32,6 +32,8 @@ pub(super) struct KeyframeAsks {
     unanswered: Option<Instant>,
     /// Whether the requests before that keyframe were of no effect.
     is_unheeded: bool,
+    /// Whether the viewer asked too soon after the request before, and has got no keyframe since.
+    is_owed: bool,
 }
 
 impl KeyframeAsks {
@@ -42,11 +44,25 @@ impl KeyframeAsks {
 
     /// Notes that a keyframe has come, and how long after the one before.
     pub(super) fn note_keyframe(&mut self, now: Instant) {
+        self.is_owed = false;
         let before = self.keyframe.replace(now);
         self.interval = before.map(|at| now.saturating_duration_since(at));
         if let Some(asked) = self.unanswered.take() {
             self.is_unheeded = now.saturating_duration_since(asked) > ANSWER;
         }
+    }
+
+    /// Takes the viewer's own request at `now`. Returns whether the source is asked now. A browser repeats a
+    /// request after three seconds only, so one that comes too soon is made up for later.
+    pub(super) fn ask_for_viewer(&mut self, now: Instant) -> bool {
+        let may = self.ask(now);
+        self.is_owed = !may;
+        may
+    }
+
+    /// Returns whether a request of the viewer is still to be passed on.
+    pub(super) const fn is_owed(&self) -> bool {
+        self.is_owed
     }
 
     /// Returns the time between keyframes of a source that heeds no requests; `None` of others.
@@ -65,6 +81,7 @@ impl KeyframeAsks {
         let interval_slow = INTERVAL * 2_u32.pow(self.slow_asks.min(DOUBLINGS_MAX));
         let may = !is_soon(self.asked, INTERVAL) && !is_soon(self.asked_slow, interval_slow);
         if may {
+            self.is_owed = false;
             self.asked = Some(now);
             self.unanswered.get_or_insert(now);
             if is_slow {
@@ -97,6 +114,21 @@ mod tests {
             asks.ask(at(12_500)) && asks.ask(at(13_000)),
             "it skips nothing"
         );
+    }
+
+    #[test]
+    fn a_request_that_comes_too_soon_is_made_up_for_unless_a_keyframe_comes() {
+        let start = Instant::now();
+        let at = |ms| start + Duration::from_millis(ms);
+        let mut asks = KeyframeAsks::default();
+        assert!(asks.ask(at(0)) && !asks.is_owed());
+        asks.note_keyframe(at(100));
+        assert!(!asks.ask_for_viewer(at(400)) && asks.is_owed());
+        assert!(!asks.ask(at(433)) && asks.is_owed());
+        assert!(asks.ask(at(500)) && !asks.is_owed());
+        assert!(!asks.ask_for_viewer(at(600)) && asks.is_owed());
+        asks.note_keyframe(at(650));
+        assert!(!asks.is_owed());
     }
 
     #[test]

@@ -381,16 +381,6 @@ impl TrackSender {
         self.next
     }
 
-    /// Returns whether no frame can be decoded until the next keyframe, or none in time.
-    pub(super) fn wants_keyframe(&self) -> bool {
-        self.wants_keyframe || self.lateness.is_late()
-    }
-
-    /// Returns whether the viewer asks the source for a keyframe at `now`: not too often.
-    pub(super) fn asks_for_keyframe(&mut self, now: Instant) -> bool {
-        self.asks.ask(now)
-    }
-
     /// Returns whether the viewer has no use for a packet any more, because it was sent a later
     /// keyframe.
     pub(crate) fn is_given_up(&self, packet: SentPacket) -> bool {

@@ -93,6 +93,22 @@ impl TrackSender {
             && (unit.temporal.discardable || is_discardable(self.codec, unit))
     }
 
+    /// Returns whether no frame can be decoded until the next keyframe, or none in time, as far as is known
+    /// here or as the viewer said.
+    pub(in crate::webrtc) fn wants_keyframe(&self) -> bool {
+        self.wants_keyframe || self.lateness.is_late() || self.asks.is_owed()
+    }
+
+    /// Returns whether the viewer asks the source for a keyframe at `now`: not too often.
+    pub(in crate::webrtc) fn asks_for_keyframe(&mut self, now: Instant) -> bool {
+        self.asks.ask(now)
+    }
+
+    /// Returns whether the source is asked for a keyframe at `now`, because the viewer asks.
+    pub(in crate::webrtc) fn is_asked_for_keyframe(&mut self, now: Instant) -> bool {
+        self.asks.ask_for_viewer(now)
+    }
+
     /// Drops the units that waited longer than the limit. A unit of which packets left already is
     /// finished, so that the viewer never gets half a frame on purpose. `starts`: a decoder can start at
     /// the unit that comes next.
