@@ -1,14 +1,12 @@
 //! What a connection waits for, and since when.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use glassline_runtime::TokenBucket;
 use tokio::sync::Notify;
 
-/// Time from which a request that the server works on makes room for others. Most are answered within
-/// milliseconds; streams of events, and what waits for a source, are not.
-const LONG: Duration = Duration::from_secs(2);
+use super::eviction_rank::{ChangedRanks, EvictionRank, ListedRank};
 
 /// Requests that a client may cancel a second, and at once, on one connection. Pages cancel a few
 /// when they are left; a flood of them would have the server work for nothing (CVE-2023-44487).
@@ -88,6 +86,8 @@ struct State {
     is_granted: bool,
     /// Whether the connection is to be closed in favor of a new one.
     is_evicted: bool,
+    /// The table that has the connection; `None` before it has a place.
+    listed: Option<ListedRank>,
 }
 
 /// Number of a request on its connection.
@@ -124,19 +124,6 @@ enum Phase {
     Lingering,
 }
 
-/// How readily a connection is closed in favor of a new one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum EvictionRank {
-    /// The server waits for a client that has shown no right yet.
-    HalfOpen,
-    /// The server waits for a client that was granted a request before.
-    Waiting,
-    /// The server has worked on each request for long, or sends a stream of events.
-    Long,
-    /// The server works on a request.
-    Busy,
-}
-
 impl Activity {
     /// Creates the state of a connection that was accepted at `now`.
     pub(super) fn new(now: Instant) -> Self {
@@ -153,9 +140,28 @@ impl Activity {
                 blocked_since: None,
                 is_granted: false,
                 is_evicted: false,
+                listed: None,
             }),
             evicted: Notify::new(),
         }
+    }
+
+    /// Notes the table that has the connection as half open, under this number. From now on the number is
+    /// among those that `changed` whenever the table does not know the rank.
+    pub(super) fn list(&self, number: u64, changed: &Arc<ChangedRanks>) {
+        self.change(|state| {
+            state.listed = Some(ListedRank::half_open(number, changed));
+        });
+    }
+
+    /// Returns the rank for the table, which knows it then.
+    pub(super) fn changed_rank(&self) -> EvictionRank {
+        let mut state = self.lock();
+        let rank = state.rank();
+        if let Some(listed) = &mut state.listed {
+            listed.note_known(rank);
+        }
+        rank
     }
 
     /// Notes that the client speaks HTTP/2: bytes that arrive between two requests may be answers to
@@ -178,39 +184,43 @@ impl Activity {
 
     /// Notes that the client took bytes.
     pub(super) fn note_written(&self) {
-        self.lock().blocked_since = None;
+        self.change(|state| state.blocked_since = None);
     }
 
     /// Notes that the client's send buffer is full.
     pub(super) fn note_blocked(&self, now: Instant) {
-        self.lock().blocked_since.get_or_insert(now);
+        self.change(|state| {
+            state.blocked_since.get_or_insert(now);
+        });
     }
 
     /// Notes that the header of a request is complete. Returns the request's number.
     pub(super) fn begin_request(&self, now: Instant) -> RequestId {
-        let mut state = self.lock();
-        let id = state.next_request;
-        state.next_request += 1;
-        let waits_for = WaitsFor::Server;
-        state.requests.push(OpenRequest {
-            id,
-            begun: now,
-            waits_for,
-        });
-        id
+        self.change(|state| {
+            let id = state.next_request;
+            state.next_request += 1;
+            let waits_for = WaitsFor::Server;
+            state.requests.push(OpenRequest {
+                id,
+                begun: now,
+                waits_for,
+            });
+            id
+        })
     }
 
     /// Notes that a request was granted.
     pub(super) fn note_granted(&self) {
-        self.lock().is_granted = true;
+        self.change(|state| state.is_granted = true);
     }
 
     /// Notes what a request waits for.
     pub(super) fn note_waiting(&self, id: RequestId, waits_for: WaitsFor) {
-        let mut state = self.lock();
-        if let Some(request) = state.requests.iter_mut().find(|it| it.id == id) {
-            request.waits_for = waits_for;
-        }
+        self.change(|state| {
+            if let Some(request) = state.requests.iter_mut().find(|it| it.id == id) {
+                request.waits_for = waits_for;
+            }
+        });
     }
 
     /// Notes that the client gave up a request before it was answered.
@@ -222,11 +232,12 @@ impl Activity {
 
     /// Notes that the response to a request is complete, or that nobody waits for it any more.
     pub(super) fn end_request(&self, id: RequestId, now: Instant) {
-        let mut state = self.lock();
-        state.requests.retain(|request| request.id != id);
-        if state.requests.is_empty() {
-            state.begin(Phase::Idle, now);
-        }
+        self.change(|state| {
+            state.requests.retain(|request| request.id != id);
+            if state.requests.is_empty() {
+                state.begin(Phase::Idle, now);
+            }
+        });
     }
 
     /// Notes that the last response was sent.
@@ -269,18 +280,9 @@ impl Activity {
     }
 
     /// Returns how readily the connection is closed in favor of a new one.
-    pub(super) fn eviction_rank(&self, now: Instant) -> EvictionRank {
-        let state = self.lock();
-        let is_busy = |request: &&OpenRequest| request.waits_for == WaitsFor::Server;
-        let newest = state.requests.iter().filter(is_busy).map(|it| it.begun);
-        match (newest.max(), state.blocked_since) {
-            (Some(begun), None) if now.saturating_duration_since(begun) >= LONG => {
-                EvictionRank::Long
-            }
-            (Some(_), None) => EvictionRank::Busy,
-            _ if state.is_granted => EvictionRank::Waiting,
-            _ => EvictionRank::HalfOpen,
-        }
+    #[cfg(test)]
+    pub(super) fn rank(&self) -> EvictionRank {
+        self.lock().rank()
     }
 
     /// Asks the connection's task to close it.
@@ -299,6 +301,14 @@ impl Activity {
         self.evicted.notified().await;
     }
 
+    /// Changes the state, and tells the table if the rank is another one then.
+    fn change<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
+        let mut state = self.lock();
+        let changed = change(&mut state);
+        state.note_rank();
+        changed
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         // Every method leaves the state consistent.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
@@ -306,6 +316,23 @@ impl Activity {
 }
 
 impl State {
+    fn rank(&self) -> EvictionRank {
+        let is_busy = |request: &&OpenRequest| request.waits_for == WaitsFor::Server;
+        let newest = self.requests.iter().filter(is_busy).map(|it| it.begun);
+        match (newest.max(), self.blocked_since) {
+            (Some(begun), None) => EvictionRank::Busy(begun),
+            _ if self.is_granted => EvictionRank::Waiting,
+            _ => EvictionRank::HalfOpen,
+        }
+    }
+
+    fn note_rank(&mut self) {
+        let rank = self.rank();
+        if let Some(listed) = &mut self.listed {
+            listed.note(rank);
+        }
+    }
+
     /// Returns the time since which the client has left a response lying, the longest first.
     fn unread_since(&self) -> Option<Instant> {
         let unread = self.requests.iter().filter_map(|it| match it.waits_for {
@@ -364,50 +391,55 @@ mod tests {
     fn only_a_client_that_is_waited_for_may_be_displaced() {
         let now = Instant::now();
         let activity = Activity::new(now);
-        assert_eq!(activity.eviction_rank(now), EvictionRank::HalfOpen);
+        assert_eq!(activity.rank(), EvictionRank::HalfOpen);
         let request = activity.begin_request(now);
-        assert_eq!(activity.eviction_rank(now), EvictionRank::Busy);
+        assert_eq!(activity.rank(), EvictionRank::Busy(now));
         activity.note_waiting(request, WaitsFor::Body);
         assert_eq!(
-            activity.eviction_rank(now),
+            activity.rank(),
             EvictionRank::HalfOpen,
             "a body that does not come"
         );
         let other = activity.begin_request(now);
-        assert_eq!(
-            activity.eviction_rank(now),
-            EvictionRank::Busy,
-            "one of two"
-        );
+        assert_eq!(activity.rank(), EvictionRank::Busy(now), "one of two");
         activity.end_request(other, now);
         activity.note_waiting(request, WaitsFor::Server);
         activity.note_granted();
-        assert_eq!(activity.eviction_rank(now), EvictionRank::Busy);
+        assert_eq!(activity.rank(), EvictionRank::Busy(now));
         activity.note_blocked(now);
         assert_eq!(
-            activity.eviction_rank(now),
+            activity.rank(),
             EvictionRank::Waiting,
             "a response that is not read"
         );
         activity.note_written();
         activity.end_request(request, now);
-        assert_eq!(activity.eviction_rank(now), EvictionRank::Waiting);
+        assert_eq!(activity.rank(), EvictionRank::Waiting);
     }
 
     #[test]
-    fn requests_that_take_long_make_room_and_one_that_has_just_begun_keeps_its_connection() {
+    fn the_newest_request_tells_since_when_the_server_works() {
+        let now = Instant::now();
+        let activity = Activity::new(now);
+        let first = activity.begin_request(now);
+        activity.note_granted();
+        let later = now + Duration::from_secs(2);
+        let second = activity.begin_request(later);
+        assert_eq!(activity.rank(), EvictionRank::Busy(later));
+        activity.end_request(second, later);
+        assert_eq!(activity.rank(), EvictionRank::Busy(now));
+        activity.end_request(first, later);
+        assert_eq!(activity.rank(), EvictionRank::Waiting);
+    }
+
+    #[test]
+    fn a_connection_that_had_a_request_before_its_place_is_told_of() {
         let now = Instant::now();
         let activity = Activity::new(now);
         activity.begin_request(now);
-        activity.note_granted();
-        let later = now + LONG;
-        let moment = Duration::from_millis(1);
-        assert_eq!(activity.eviction_rank(later - moment), EvictionRank::Busy);
-        assert_eq!(activity.eviction_rank(later), EvictionRank::Long);
-        let second = activity.begin_request(later);
-        assert_eq!(activity.eviction_rank(later), EvictionRank::Busy);
-        activity.end_request(second, later);
-        assert_eq!(activity.eviction_rank(later), EvictionRank::Long);
+        let changed = Arc::<ChangedRanks>::default();
+        activity.list(7, &changed);
+        assert_eq!(changed.take(), [7]);
     }
 
     #[test]

@@ -1,15 +1,16 @@
 //! The open connections of one listener, their limits, and which of them makes room for a new one.
 
-use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use glassline_runtime::{
-    ConnectionLimit, ConnectionPermit, ConnectionRefusal, Current, Network, SourcePrefix, shrink,
+    ConnectionLimit, ConnectionPermit, ConnectionRefusal, Current, Network, SourcePrefix,
 };
 
-use super::activity::{Activity, EvictionRank};
+use super::activity::Activity;
+use super::eviction_order::EvictionOrder;
+use super::eviction_rank::ChangedRanks;
 use super::waits::Waits;
 
 /// The open connections of one listener, by source prefix.
@@ -25,15 +26,13 @@ use super::waits::Waits;
 #[derive(Clone, Debug)]
 pub(crate) struct ConnectionTable(Arc<Shared>);
 
-/// Part of the open connections that those without a right have to themselves: one in this number.
-const NEWCOMERS_PART: usize = 8;
-
 #[derive(Debug)]
 struct Shared {
     limit: ConnectionLimit,
     /// Proxies, which are bounded by the total only.
     proxies: Current<[Network]>,
     open: Mutex<Open>,
+    changed: Arc<ChangedRanks>,
     waits: Waits,
 }
 
@@ -41,12 +40,13 @@ struct Shared {
 struct Open {
     /// Number of the next connection. Connections are numbered in the order of their arrival.
     next: u64,
-    by_source: HashMap<SourcePrefix, BTreeMap<u64, Entry>>,
+    order: EvictionOrder<Entry>,
 }
 
 /// One open connection in the table, with its right to a place.
 #[derive(Debug)]
 struct Entry {
+    source: SourcePrefix,
     activity: Arc<Activity>,
     /// Given back when the entry is dropped.
     _permit: ConnectionPermit,
@@ -56,7 +56,6 @@ struct Entry {
 #[derive(Debug)]
 pub(super) struct ConnectionSlot {
     table: ConnectionTable,
-    source: SourcePrefix,
     number: u64,
     /// Source of the connection that made room for this one.
     displaced: Option<SourcePrefix>,
@@ -83,6 +82,7 @@ impl ConnectionTable {
             limit: ConnectionLimit::new(max, max_per_source),
             proxies: Current::new(proxies),
             open: Mutex::default(),
+            changed: Arc::default(),
             waits: Waits::of(max, max_per_source),
         }))
     }
@@ -130,33 +130,31 @@ impl ConnectionTable {
         activity: &Arc<Activity>,
     ) -> Result<ConnectionSlot, ConnectionRefusal> {
         let source = SourcePrefix::from(peer);
-        let mut open = self.lock();
+        let mut open = self.up_to_date();
         let (permit, displaced) = match self.permit(peer) {
             Ok(permit) => (permit, None),
             Err(refusal) => {
-                let oldest = match refusal {
-                    ConnectionRefusal::Source { .. } => open.oldest_of(source),
-                    ConnectionRefusal::Total { .. } => open.oldest_of_largest(),
+                let now = Instant::now();
+                let first = match refusal {
+                    ConnectionRefusal::Source { .. } => open.order.first_of(source, now),
+                    ConnectionRefusal::Total { .. } => open.order.first(now),
                 };
-                let (source, number) = oldest.ok_or(refusal)?;
-                open.evict(source, number);
-                (self.permit(peer)?, Some(source))
+                let displaced = open.evict(first.ok_or(refusal)?);
+                (self.permit(peer)?, displaced)
             }
         };
         let number = open.next;
         open.next += 1;
         let entry = Entry {
+            source,
             activity: Arc::clone(activity),
             _permit: permit,
         };
-        open.by_source
-            .entry(source)
-            .or_default()
-            .insert(number, entry);
+        open.order.insert(number, source, entry);
         drop(open);
+        activity.list(number, &self.0.changed);
         Ok(ConnectionSlot {
             table: self.clone(),
-            source,
             number,
             displaced,
         })
@@ -165,10 +163,21 @@ impl ConnectionTable {
     /// Closes the connection that would make room for a newcomer from anywhere. Returns its source;
     /// `None` if there is none.
     pub(super) fn evict_one(&self) -> Option<SourcePrefix> {
+        let mut open = self.up_to_date();
+        let first = open.order.first(Instant::now())?;
+        open.evict(first)
+    }
+
+    /// Returns the connections after those whose rank has changed have been put where they belong.
+    fn up_to_date(&self) -> MutexGuard<'_, Open> {
         let mut open = self.lock();
-        let (source, number) = open.oldest_of_largest()?;
-        open.evict(source, number);
-        Some(source)
+        for number in self.0.changed.take() {
+            if let Some(entry) = open.order.get(number) {
+                let rank = entry.activity.changed_rank();
+                open.order.set_rank(number, rank);
+            }
+        }
+        open
     }
 
     fn lock(&self) -> MutexGuard<'_, Open> {
@@ -178,82 +187,18 @@ impl ConnectionTable {
 }
 
 impl Open {
-    /// Returns the connection of `source` that goes first.
-    fn oldest_of(&self, source: SourcePrefix) -> Option<(SourcePrefix, u64)> {
-        let (_, number) = first_to_go(self.by_source.get(&source)?, Instant::now())?;
-        Some((source, number))
+    /// Removes a connection and asks its task to close it. Returns its source.
+    fn evict(&mut self, number: u64) -> Option<SourcePrefix> {
+        let evicted = self.order.remove(number)?;
+        evicted.activity.evict();
+        Some(evicted.source)
     }
-
-    /// Returns the connection that goes first, of the source with the most connections among those
-    /// with the least right; of several such sources, the oldest connection.
-    fn oldest_of_largest(&self) -> Option<(SourcePrefix, u64)> {
-        let now = Instant::now();
-        let open = self.by_source.values().map(BTreeMap::len).sum::<usize>();
-        let newcomers_part = open / NEWCOMERS_PART;
-        let mut newcomers = 0;
-        let mut first_newcomer = None;
-        let mut first_with_right = None;
-        for (source, entries) in &self.by_source {
-            let others = open - entries.len();
-            for (number, entry) in entries {
-                let rank = entry.activity.eviction_rank(now);
-                let first = match rank {
-                    EvictionRank::Busy => continue,
-                    EvictionRank::HalfOpen => &mut first_newcomer,
-                    EvictionRank::Waiting | EvictionRank::Long => &mut first_with_right,
-                };
-                let candidate = (rank, others, *number, *source);
-                *first = Some(first.map_or(candidate, |before| candidate.min(before)));
-                newcomers += usize::from(rank == EvictionRank::HalfOpen);
-                if rank == EvictionRank::HalfOpen && newcomers > newcomers_part {
-                    break;
-                }
-            }
-        }
-        let first = match newcomers > newcomers_part {
-            true => first_newcomer,
-            false => first_with_right.or(first_newcomer),
-        };
-        first.map(|(_, _, number, source)| (source, number))
-    }
-
-    /// Removes a connection and asks its task to close it.
-    fn evict(&mut self, source: SourcePrefix, number: u64) {
-        if let Some(entry) = self.remove(source, number) {
-            entry.activity.evict();
-        }
-    }
-
-    fn remove(&mut self, source: SourcePrefix, number: u64) -> Option<Entry> {
-        let entries = self.by_source.get_mut(&source)?;
-        let removed = entries.remove(&number);
-        if entries.is_empty() {
-            self.by_source.remove(&source);
-            shrink(&mut self.by_source);
-        }
-        removed
-    }
-}
-
-/// Returns the oldest of the connections that go most readily.
-fn first_to_go(entries: &BTreeMap<u64, Entry>, now: Instant) -> Option<(EvictionRank, u64)> {
-    let mut first = None;
-    for (number, entry) in entries {
-        let rank = entry.activity.eviction_rank(now);
-        if rank != EvictionRank::Busy && first.is_none_or(|(before, _)| rank < before) {
-            first = Some((rank, *number));
-        }
-        if rank == EvictionRank::HalfOpen {
-            break;
-        }
-    }
-    first
 }
 
 impl Drop for ConnectionSlot {
     fn drop(&mut self) {
         // The connection may have been evicted before.
-        drop(self.table.lock().remove(self.source, self.number));
+        drop(self.table.lock().order.remove(self.number));
     }
 }
 
@@ -405,6 +350,6 @@ mod tests {
         assert!(connect(&table, "192.0.2.2").slot.is_some());
         assert!(!clients[1].is_evicted());
         drop(clients);
-        assert!(table.lock().by_source.is_empty(), "nothing is left");
+        assert!(table.lock().order.is_empty(), "nothing is left");
     }
 }

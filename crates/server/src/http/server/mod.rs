@@ -26,6 +26,8 @@ mod connection;
 mod connection_table;
 mod counters;
 mod ending;
+mod eviction_order;
+mod eviction_rank;
 mod handlers;
 mod handshake;
 mod observed_stream;

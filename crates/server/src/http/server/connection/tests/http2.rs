@@ -163,8 +163,8 @@ async fn a_body_that_does_not_come_makes_room() {
     let mut served = Served::http2(NO_DEADLINES, &[]);
     served.send_frame(&request(1, 0, "/body"));
     let began = Instant::now();
-    let rank = |served: &Served| served.activity.eviction_rank(Instant::now());
-    let half_open = super::super::super::activity::EvictionRank::HalfOpen;
+    let rank = |served: &Served| served.activity.rank();
+    let half_open = super::super::super::eviction_rank::EvictionRank::HalfOpen;
     while !served.activity.has_request() || rank(&served) != half_open {
         assert!(began.elapsed() < PATIENCE, "{:?}", rank(&served));
         tokio::time::sleep(Duration::from_millis(1)).await;

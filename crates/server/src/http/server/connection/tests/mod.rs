@@ -294,8 +294,8 @@ async fn a_client_without_rights_makes_room() {
     served.send("GET /closed HTTP/1.1\r\nHost: a\r\n\r\n");
     assert!(served.response().starts_with("http/1.1 401 "));
     assert_eq!(
-        served.activity.eviction_rank(Instant::now()),
-        super::super::activity::EvictionRank::HalfOpen
+        served.activity.rank(),
+        super::super::eviction_rank::EvictionRank::HalfOpen
     );
     served.activity.evict();
     assert_eq!(served.rest(), "");
