@@ -64,7 +64,8 @@ pub(super) struct Client {
     /// this time.
     pub(super) closing: Option<Instant>,
     pub(super) permit: ConnectionPermit,
-    /// The connection's place among the newcomers; `None` once the client has played or published.
+    /// The connection's place among those that may make room; `None` once it was passed over because its
+    /// client played or published.
     pub(super) arrival: Option<Arrival>,
 }
 

@@ -38,7 +38,8 @@ pub(super) struct Clients {
     pub(super) delivery: Delivery,
     /// How many clients there are.
     count: usize,
-    newcomers: Newcomers<Key>,
+    /// Clients that may make room: all but those that were playing or publishing when they were looked at.
+    pub(super) newcomers: Newcomers<Key>,
     /// The connections from client to server of tunnels.
     pub(super) tunnels: TunnelPosts,
     /// Index of this thread, by which other threads know the tunnels of its clients.
@@ -436,9 +437,10 @@ impl Clients {
         }
     }
 
-    /// Takes the limits on delays that are in force now. Returns all clients.
+    /// Takes the limits on delays that are in force now, and lines up clients that may make room. Returns all.
     pub(super) fn begin_sweep(&mut self) -> Vec<Key> {
         self.delivery.budget = self.shared.context.timing.get().budget;
+        self.line_up_unserved();
         self.keys()
     }
 

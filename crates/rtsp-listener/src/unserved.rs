@@ -1,9 +1,9 @@
 //! Notes connections that end before their time, and players that were granted PLAY and got nothing,
-//! among the failed connections.
+//! among the failed connections; and lets clients that play no more make room.
 
 use std::time::Instant;
 
-use glassline_runtime::Key;
+use glassline_runtime::{Key, SourcePrefix};
 use mio::event::Event;
 
 use super::client::Client;
@@ -49,6 +49,20 @@ impl Clients {
     pub(super) fn note_unserved(&mut self, now: Instant) {
         for key in self.delivery.clients.keys() {
             self.note_player(key, Departure::NotYet, now);
+        }
+    }
+
+    /// Puts clients that were passed over when others made room, and have paused or ended their session
+    /// since, behind those that make room.
+    pub(super) fn line_up_unserved(&mut self) {
+        for key in self.delivery.clients.keys() {
+            if let Some(client) = self.delivery.clients.get_mut(key)
+                && client.arrival.is_none()
+                && !client.is_served()
+            {
+                let source = SourcePrefix::from(client.peer.ip());
+                client.arrival = Some(self.newcomers.add(source, key));
+            }
         }
     }
 

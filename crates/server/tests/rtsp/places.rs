@@ -113,6 +113,37 @@ fn clients_that_play_make_room_for_nobody() {
 }
 
 #[test]
+fn players_that_pause_after_they_were_passed_over_make_room() {
+    let running = Running::with(1, |config| config.rtsp.clients = 3);
+    let source = Source::start(&running.stream(), Film::default());
+    source.await_published(|units| units.len() > 5);
+    let mut players: Vec<_> = (0..3).map(|_| connect(&running, HERE)).collect();
+    for player in &mut players {
+        let answer = player.play(&running);
+        assert!(answer.contains("200 OK"), "{answer}");
+    }
+    let refused = TcpStream::connect(running.rtsp());
+    let is_refused = refused.map_or(true, |mut it| is_closed(&mut it, SOON));
+    assert!(is_refused, "all places are those of players");
+    let url = format!("rtsp://{}/{STREAM}", running.rtsp());
+    let paused = players[1].ask("PAUSE", &url, "");
+    assert!(paused.contains("200 OK"), "{paused}");
+    let left = players[2].ask("TEARDOWN", &url, "");
+    assert!(left.contains("200 OK"), "{left}");
+    let mut newcomers = Vec::new();
+    let began = Instant::now();
+    while newcomers.len() < 2 {
+        assert!(began.elapsed() < SOON, "{} of two came in", newcomers.len());
+        if let Ok(mut newcomer) = TcpStream::connect(running.rtsp()) {
+            let is_closed = is_closed(&mut newcomer, Duration::from_millis(200));
+            newcomers.extend((!is_closed).then_some(newcomer));
+        }
+    }
+    assert_eq!(players[0].byte(), b'$', "it still plays");
+    players[0].frame();
+}
+
+#[test]
 fn requests_without_a_right_do_not_hold_a_place() {
     let running = Running::start(1);
     let mut hand = idle(&running, HERE);
