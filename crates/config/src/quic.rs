@@ -32,7 +32,7 @@ pub struct Quic {
     #[schemars(range(min = 1))]
     pub clients: usize,
     /// Most sessions of one address or IPv6 /64. Null takes a quarter of `clients`, at least 32. At
-    /// the limit, the oldest handshake makes room.
+    /// the limit, the oldest handshake or idle session makes room.
     #[serde(deserialize_with = "parts::positive_or_null")]
     #[schemars(range(min = 1))]
     pub clients_per_address: Option<usize>,

@@ -92,6 +92,15 @@ impl Account {
         self.lock().publishes.len()
     }
 
+    /// Returns whether the session is a client's that neither publishes nor reads anything. A session
+    /// that waits for a stream is idle, and cheap to open anew.
+    pub(super) fn is_idle(&self) -> bool {
+        let is_reading = |session: Arc<Session>| session.stats().open_subscriptions > 0;
+        self.reads != Reads::AsServer
+            && self.broadcasts() == 0
+            && !self.session().is_some_and(is_reading)
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

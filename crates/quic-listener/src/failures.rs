@@ -48,6 +48,15 @@ impl SessionContext {
         );
     }
 
+    /// Counts and notes that an idle session ended because a handshake needed its place.
+    pub(super) fn note_idle(&self, peer: SocketAddr) {
+        self.counters.refuse(Reason::Full);
+        let reason =
+            "another connection needed the place of this session, which neither published nor read";
+        let explained = (Stage::Server, reason.to_owned(), Some(LIMITS));
+        self.note_failure(Client::proven(peer), None, explained);
+    }
+
     /// Counts and notes that a handshake failed. `is_validated`: the client has proven its address.
     pub(super) fn note_handshake(
         &self,

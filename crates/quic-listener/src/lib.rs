@@ -330,7 +330,7 @@ async fn serve(
         }
     };
     let Some(mut opened) = opened else { return };
-    let Some(_permit) = handshake.establish() else {
+    let Some(mut place) = handshake.establish() else {
         context.note_full(peer, true);
         return opened.session.abort(Refusal::Full);
     };
@@ -368,6 +368,10 @@ async fn serve(
         () = replaced(&mut opened.collection) => {
             tracing::info!(%peer, "QUIC session closed: the streams that it reads are offered anew");
             session.abort(Refusal::Restart);
+        }
+        () = place.evicted(|| account.is_idle()) => {
+            context.note_idle(peer);
+            session.abort(Refusal::Full);
         }
     }
     context.note_dismissed(peer, &opened);

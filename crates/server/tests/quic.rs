@@ -9,7 +9,8 @@ use glassline_config::Secret;
 use glassline_congestion::Algorithm;
 use glassline_media::{Codec, Kind, MediaTime, Track, TrackIndex, annexb};
 use glassline_quic::moq::{
-    Address, Announcement, ConnectError, Ended, Frame, Options, Role, Session, TrackConfig, connect,
+    Address, Announcement, BroadcastReader, ConnectError, Ended, Frame, Options, Role, Session,
+    TrackConfig, TrackReader, connect,
 };
 use glassline_quic::{ClientEndpoint, CongestionControl, Trust};
 use tokio::runtime::Runtime;
@@ -291,19 +292,56 @@ pub(crate) fn is_reached(running: &Running, pin: &str) -> bool {
     runtime().block_on(session).is_ok()
 }
 
+/// Reads the first frame of the stream.
+async fn read_first(session: &Session) -> (BroadcastReader, TrackReader) {
+    let mut subscription = soon(session.subscribe(STREAM)).await.expect("it is there");
+    let catalog = soon(subscription.catalog()).await.expect("good");
+    let chosen = catalog.expect("one").choose().expect("video");
+    let mut frames = soon(subscription.read(&chosen[0], SOON))
+        .await
+        .expect("there");
+    soon(frames.next()).await.expect("good").expect("a frame");
+    (subscription, frames)
+}
+
 #[test]
 fn an_address_has_a_number_of_sessions_of_its_own() {
     let running = Running::with(1, |config| config.quic.clients_per_address = Some(2));
+    let source = Source::start(&running.stream(), Film::default());
+    source.await_published(|media_units| media_units.len() > 5);
     let runtime = runtime();
     let open = || runtime.block_on(open(&running, STREAM, Role::Subscriber));
     let sessions = [open().expect("one"), open().expect("two")];
-    // Until then they are handshakes, which make room.
-    eventually("both are granted", || {
-        running.total("quic_accepted_total") == 2
-    });
-    assert!(open().is_err(), "the address has two");
-    drop(sessions);
+    let read = sessions
+        .each_ref()
+        .map(|it| runtime.block_on(read_first(it)));
+    assert!(open().is_err(), "the address has two that read");
+    drop((read, sessions));
     eventually("the places are free again", || open().is_ok());
+}
+
+#[test]
+fn a_session_that_reads_no_more_makes_room_for_a_newcomer() {
+    let running = Running::with(1, |config| config.quic.clients = 2);
+    let source = Source::start(&running.stream(), Film::default());
+    source.await_published(|media_units| media_units.len() > 5);
+    let runtime = runtime();
+    let open = || runtime.block_on(open(&running, STREAM, Role::Subscriber));
+    let sessions = [open().expect("one"), open().expect("two")];
+    let [reads, ends] = sessions
+        .each_ref()
+        .map(|it| runtime.block_on(read_first(it)));
+    assert!(open().is_err(), "both read");
+    drop(ends);
+    eventually("the one that reads no more makes room", || open().is_ok());
+    let ended = runtime.block_on(soon(sessions[1].ended()));
+    assert!(
+        matches!(&ended, Ended::Closed(why) if why.contains("full")),
+        "{ended}"
+    );
+    let (_, mut frames) = reads;
+    let frame = runtime.block_on(soon(frames.next())).expect("it reads on");
+    assert!(frame.is_some());
 }
 
 #[test]

@@ -22,6 +22,8 @@ pub struct SessionStats {
     pub sent: u64,
     /// Number of tracks that the peer has subscribed to.
     pub subscriptions: u64,
+    /// Number of tracks that the peer is subscribed to.
+    pub open_subscriptions: u64,
     /// Bytes of frames that were received.
     pub received: u64,
     /// Number of own groups that were dropped because they were late.
@@ -51,6 +53,7 @@ pub(super) fn session_stats(link: &Link, stats: &stats::Registry) -> SessionStat
         peer_report: link.control.report(),
         sent: sent.bytes,
         subscriptions: sent.subscriptions_started,
+        open_subscriptions: sent.active_subscriptions(),
         received: received.bytes,
         late_groups: sent.stale.groups,
         backlog: congestion.in_flight + waiting,
