@@ -62,7 +62,7 @@ impl Footage {
     pub(super) fn origin(&self) -> Origin<'_> {
         match &*self.0 {
             Location::Here(held) if held.is_copy() => Origin::Storage,
-            Location::Here(_) => Origin::Disk,
+            Location::Here(held) => Origin::Disk(held.path()),
             Location::There(distant) => Origin::Server(&distant.server.name),
         }
     }
@@ -275,7 +275,9 @@ impl Assembly {
     pub(super) fn origin_at(&self, offset: u64) -> Origin<'_> {
         let first = self.pieces.partition_point(|(end, _)| *end <= offset);
         let mut files = self.pieces[first..].iter().filter_map(|(_, it)| it.file());
-        files.next().map_or(Origin::Disk, Footage::origin)
+        files
+            .next()
+            .map_or(Origin::Disk(Path::new("")), Footage::origin)
     }
 
     /// Returns the number of bytes.

@@ -98,8 +98,8 @@ impl Body {
 
     async fn next(&self) -> io::Result<Bytes> {
         let (assembly, left) = (Arc::clone(&self.assembly), self.left.clone());
-        let pool = self.pools.of(assembly.origin_at(left.start));
-        let reading = pool.run(move || assembly.read(&left, CHUNK_BYTES));
+        let threads = self.pools.of(assembly.origin_at(left.start));
+        let reading = threads.reads.run(move || assembly.read(&left, CHUNK_BYTES));
         let read = reading.await.map_err(io::Error::other)??;
         Ok(read.into())
     }

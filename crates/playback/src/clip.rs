@@ -48,13 +48,13 @@ impl Playback {
     ) -> Result<Clip, NoFootage> {
         let Listed { items, missing } = self.stretches(&of, wanted.range()).await?;
         let opener = self.opener(&of);
+        let threads = self.threads_of(&items);
         // The place goes with the work, which takes as much memory as the index that it makes.
         let index = match form {
             ClipForm::Fragments => None,
-            ClipForm::Whole(_) => Some(self.indexes.place().await),
+            ClipForm::Whole(_) => Some(threads.indexes.place().await),
         };
-        let pool = self.pool_of(&items);
-        let making = pool.run(move || match form {
+        let making = threads.reads.run(move || match form {
             ClipForm::Fragments => {
                 let plan = Plan::of(&opener, &items, &wanted)?;
                 Ok(Clip {

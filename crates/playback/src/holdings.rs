@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::time::Duration;
 
+use futures_util::future::join_all;
 use glassline_hub::StreamName;
 use glassline_recording::{
     Beginning, Catalogue, CatalogueError, CopyState, Mark, NewMark, RecordedFile, RecordedTrack,
@@ -10,10 +12,14 @@ use glassline_recording::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::missing::Missing;
+use super::missing::{Missing, MissingPart, PartKind};
 use super::others::{OtherServer, Question, micros, time};
 use super::pools::Origin;
 use super::{Listed, NoFootage, Playback, Subject};
+
+/// Longest wait for what the disk of one folder has of a stream. A disk that sleeps takes some ten seconds to
+/// spin up.
+const DISK_WITHIN: Duration = Duration::from_secs(15);
 
 /// The files and marks of a stream that one server has.
 #[derive(Debug, Default)]
@@ -51,7 +57,7 @@ impl PlacedFile {
         match (&self.server, self.file.copy) {
             (Some(server), _) => Origin::Server(&server.name),
             (None, CopyState::Alone) => Origin::Storage,
-            (None, _) => Origin::Disk,
+            (None, _) => Origin::Disk(&self.file.path),
         }
     }
 }
@@ -138,11 +144,17 @@ impl Playback {
     /// # Errors
     /// Returns [`NoFootage`] if the index of this server fails.
     pub(crate) async fn find(&self, of: &Subject, range: TimeRange) -> Result<Found, NoFootage> {
-        let (catalogue, stream) = (of.catalogue.clone(), of.stream.clone());
-        let here = self
-            .pools
-            .disk
-            .run(move || Holdings::of(&catalogue, &stream, range));
+        let folders = of.catalogue.by_folder().into_iter();
+        let here = join_all(folders.map(|(path, catalogue)| {
+            self.pools.add_folder(&path);
+            let (threads, stream) = (self.pools.of(Origin::Disk(&path)), of.stream.clone());
+            async move {
+                let looking = threads
+                    .reads
+                    .run(move || Holdings::of(&catalogue, &stream, range));
+                (path, tokio::time::timeout(DISK_WITHIN, looking).await)
+            }
+        }));
         let question = Question::holdings(range);
         let there = of.ask_others(&question, |json| Holdings::parse(json, &of.stream));
         let (here, (there, missing)) = tokio::join!(here, there);
@@ -150,7 +162,16 @@ impl Playback {
             missing,
             ..Found::default()
         };
-        found.add(here.map_err(|_| NoFootage::Panicked)??, None);
+        for (path, holdings) in here {
+            match holdings {
+                Ok(holdings) => found.add(holdings.map_err(|_| NoFootage::Panicked)??, None),
+                Err(_) => found.missing.0.push(MissingPart {
+                    kind: PartKind::Folder,
+                    name: path.display().to_string(),
+                    why: format!("its disk gave nothing for {} s", DISK_WITHIN.as_secs()),
+                }),
+            }
+        }
         for (server, holdings) in there {
             found.add(holdings, Some(&server));
         }

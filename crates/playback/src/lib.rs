@@ -13,7 +13,8 @@
 //! Files are read by threads that may block, a chunk at a time, so that a body of any length takes the
 //! memory of one chunk and of its list of fragments. A reader has a place, of which each address has a
 //! share; a file that somebody reads is not deleted. What waits for a disk cannot be canceled, and keeps its
-//! place on the thread until the disk answers. Disks, storage and each other server have threads of their own.
+//! place on the thread until the disk answers. Each folder of recordings, the storage and each other server
+//! have threads of their own.
 
 // This crate is outside the sans-IO cores: what is past has a time of day.
 #![expect(
@@ -39,6 +40,7 @@ mod stretch;
 mod thumbnail;
 pub mod time_text;
 
+use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, SystemTime};
 
@@ -47,9 +49,7 @@ use futures_util::future::BoxFuture;
 use glassline_hub::StreamName;
 use glassline_ingest::library::Readings;
 use glassline_recording::{Catalogue, CatalogueError, Mark, TimeRange};
-use glassline_runtime::{
-    BlockingPool, ConnectionLimit, Counter, FairPlaces, SourcePrefix, Supervisor,
-};
+use glassline_runtime::{ConnectionLimit, Counter, FairPlaces, SourcePrefix, Supervisor};
 use glassline_service::metrics::Metric;
 use glassline_service::{Departing, NamedViewer, NotEnded, Service, ViewerFigures};
 use glassline_transcode::NoStill;
@@ -57,14 +57,14 @@ use glassline_transcode::NoStill;
 use growing_files::{FileOpener, GrowingFiles};
 use holdings::PlacedFile;
 use others::{OtherServer, Others};
-use pools::{Origin, Pools};
+use pools::{Origin, Pools, Threads};
 
 use crate::recordings::Recording;
 
 pub use assembly::Assembly;
 pub use body::Body;
 pub use clip::{Clip, ClipForm};
-pub use missing::{Missing, MissingServer};
+pub use missing::{Missing, MissingPart, PartKind};
 pub use others::{OtherServers, Question};
 pub use past::{Past, PastFrom, PastReading, instant_of};
 pub use plan::Wanted;
@@ -81,9 +81,6 @@ const BODIES_PER_ADDRESS: usize = 32;
 const MEMORY_MIB: usize = 192;
 const MEMORY_MIB_PER_ADDRESS: usize = 128;
 
-/// Files with an index that are made at the same time.
-const INDEXES: usize = 2;
-
 /// Plays what was recorded.
 #[derive(Debug)]
 pub struct Playback {
@@ -95,7 +92,6 @@ pub struct Playback {
     places: FairPlaces<SourcePrefix>,
     /// Places for the MiB of what is read.
     memory: FairPlaces<SourcePrefix>,
-    indexes: BlockingPool,
     thumbnails: thumbnail::Thumbnails,
     growing: Arc<GrowingFiles>,
     bytes: Arc<Counter>,
@@ -176,7 +172,6 @@ impl Playback {
             others: OnceLock::new(),
             places: FairPlaces::new(BODIES_MAX, BODIES_PER_ADDRESS),
             memory: FairPlaces::new(MEMORY_MIB, MEMORY_MIB_PER_ADDRESS),
-            indexes: BlockingPool::new(INDEXES),
             thumbnails: thumbnail::Thumbnails::default(),
             growing: Arc::default(),
             bytes: Arc::default(),
@@ -223,11 +218,12 @@ impl Playback {
     }
 
     /// Returns the threads that may read the files of `stretches`.
-    fn pool_of(&self, stretches: &[Stretch]) -> BlockingPool {
+    fn threads_of(&self, stretches: &[Stretch]) -> Threads {
         let files = stretches.iter().flat_map(|it| &it.files);
-        let mut origins = files.map(PlacedFile::origin);
-        let elsewhere = origins.find(|it| *it != Origin::Disk);
-        self.pools.of(elsewhere.unwrap_or(Origin::Disk))
+        let origins = || files.clone().map(PlacedFile::origin);
+        let elsewhere = origins().find(|it| !matches!(it, Origin::Disk(_)));
+        let origin = elsewhere.or_else(|| origins().next_back());
+        self.pools.of(origin.unwrap_or(Origin::Disk(Path::new(""))))
     }
 
     /// Returns the marks of a stream within `range`.

@@ -20,7 +20,7 @@ use glassline_recording::{NewMark, TimeRange};
 use serde::{Deserialize, Serialize};
 use tokio::runtime::Handle;
 
-use super::missing::{Missing, MissingServer};
+use super::missing::{Missing, MissingPart, PartKind};
 
 /// Longest wait for what another server has.
 const ANSWER_WITHIN: Duration = Duration::from_secs(2);
@@ -193,7 +193,8 @@ impl Others {
             });
             match read {
                 Ok(read) => answers.push((server, read)),
-                Err(why) => missing.0.push(MissingServer {
+                Err(why) => missing.0.push(MissingPart {
+                    kind: PartKind::Server,
                     name: server.name.to_string(),
                     why,
                 }),

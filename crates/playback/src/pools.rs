@@ -2,40 +2,69 @@
 //! waiting, and no others.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use glassline_runtime::BlockingPool;
 
 /// Reads of each origin at a time. A disk that hangs must not take the threads of everything else.
 const READS: usize = 16;
 
+/// Files with an index that are made at the same time of what one origin has.
+const INDEXES: usize = 2;
+
 /// The place that the bytes of a recorded file come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Origin<'a> {
-    /// A disk of this server.
-    Disk,
+    /// The disk of this server with the folder of recordings at this path, or with a file below it.
+    Disk(&'a Path),
     /// The object storage that has copies.
     Storage,
     /// The other server of this name.
     Server(&'a str),
 }
 
+/// The threads for one origin.
+#[derive(Clone, Debug)]
+pub(super) struct Threads {
+    /// Places for reads.
+    pub(super) reads: BlockingPool,
+    /// Places for files with an index, which take much memory while they are made.
+    pub(super) indexes: BlockingPool,
+}
+
 /// The threads for each origin.
 #[derive(Debug)]
 pub(super) struct Pools {
+    /// Threads that look into the indexes of all disks at once.
     pub(super) disk: BlockingPool,
-    storage: BlockingPool,
+    /// The threads of each folder of recordings, which may be on a disk of its own.
+    folders: Mutex<HashMap<PathBuf, Threads>>,
+    /// The threads of files that are in none of these folders.
+    elsewhere: Threads,
+    storage: Threads,
     /// The threads of each other server that something was read from.
-    servers: Mutex<HashMap<Arc<str>, BlockingPool>>,
+    servers: Mutex<HashMap<Arc<str>, Threads>>,
     /// Threads that answer other servers: those above may all wait for other servers.
     pub(super) of_others: BlockingPool,
+}
+
+impl Default for Threads {
+    fn default() -> Self {
+        Self {
+            reads: BlockingPool::new(READS),
+            indexes: BlockingPool::new(INDEXES),
+        }
+    }
 }
 
 impl Default for Pools {
     fn default() -> Self {
         Self {
             disk: BlockingPool::new(READS),
-            storage: BlockingPool::new(READS),
+            folders: Mutex::default(),
+            elsewhere: Threads::default(),
+            storage: Threads::default(),
             servers: Mutex::default(),
             of_others: BlockingPool::new(READS),
         }
@@ -43,23 +72,39 @@ impl Default for Pools {
 }
 
 impl Pools {
+    /// Gives the folder of recordings at `path` threads of its own, unless it has some.
+    pub(super) fn add_folder(&self, path: &Path) {
+        let mut folders = lock(&self.folders);
+        if !folders.contains_key(path) {
+            folders.insert(path.to_owned(), Threads::default());
+        }
+    }
+
     /// Returns the threads that may read what comes from `origin`.
-    pub(super) fn of(&self, origin: Origin<'_>) -> BlockingPool {
+    pub(super) fn of(&self, origin: Origin<'_>) -> Threads {
         match origin {
-            Origin::Disk => self.disk.clone(),
+            Origin::Disk(path) => {
+                let folders = lock(&self.folders);
+                let found = path.ancestors().find_map(|it| folders.get(it));
+                found.unwrap_or(&self.elsewhere).clone()
+            }
             Origin::Storage => self.storage.clone(),
             Origin::Server(name) => {
-                let servers = self.servers.lock();
-                let mut servers = servers.unwrap_or_else(PoisonError::into_inner);
-                if let Some(pool) = servers.get(name) {
-                    return pool.clone();
+                let mut servers = lock(&self.servers);
+                if let Some(threads) = servers.get(name) {
+                    return threads.clone();
                 }
-                let pool = BlockingPool::new(READS);
-                servers.insert(name.into(), pool.clone());
-                pool
+                let threads = Threads::default();
+                servers.insert(name.into(), threads.clone());
+                threads
             }
         }
     }
+}
+
+fn lock<T>(table: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Each change is one call.
+    table.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
@@ -67,20 +112,52 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_server_that_does_not_answer_keeps_its_own_readers_waiting_alone() {
+    async fn what_does_not_answer_keeps_its_own_readers_waiting_alone() {
         let pools = Pools::default();
-        let mut held = Vec::new();
-        for _ in 0..READS {
-            held.push(pools.of(Origin::Server("b")).place().await);
+        let paths = [
+            "/a",
+            "/a/b",
+            "/a/cam/2023-11-14/x.mp4",
+            "/a/b/cam/x.mp4",
+            "/c",
+        ];
+        let [a, b, in_a, in_b, c] = paths.map(|it| Origin::Disk(Path::new(it)));
+        for folder in ["/a", "/a/b"] {
+            pools.add_folder(Path::new(folder));
         }
-        for origin in [Origin::Disk, Origin::Storage, Origin::Server("c")] {
-            let read = pools.of(origin).run(|| 7).await;
-            assert!(matches!(read, Ok(7)), "{origin:?}");
+        let all = [
+            a,
+            b,
+            c,
+            Origin::Storage,
+            Origin::Server("b"),
+            Origin::Server("c"),
+        ];
+        for (hangs, also) in [
+            (a, in_a),
+            (b, in_b),
+            (Origin::Server("b"), Origin::Server("b")),
+        ] {
+            let (mut reads, mut indexes) = (Vec::new(), Vec::new());
+            for _ in 0..READS {
+                reads.push(pools.of(hangs).reads.place().await);
+            }
+            for _ in 0..INDEXES {
+                indexes.push(pools.of(hangs).indexes.place().await);
+            }
+            for origin in all.into_iter().filter(|it| *it != hangs) {
+                let read = pools.of(origin).reads.run(|| 7).await;
+                assert!(matches!(read, Ok(7)), "{origin:?}");
+                drop(pools.of(origin).indexes.place().await);
+            }
+            let threads = pools.of(also);
+            let mut read = Box::pin(threads.reads.place());
+            let mut index = Box::pin(threads.indexes.place());
+            assert!(futures_util::poll!(&mut read).is_pending());
+            assert!(futures_util::poll!(&mut index).is_pending());
+            reads.pop();
+            indexes.pop();
+            drop((read.await, index.await));
         }
-        let pool = pools.of(Origin::Server("b"));
-        let mut waiting = Box::pin(pool.place());
-        assert!(futures_util::poll!(&mut waiting).is_pending());
-        held.pop();
-        drop(waiting.await);
     }
 }

@@ -244,8 +244,8 @@ impl Playback {
     ) -> Result<CutSegments, NoFootage> {
         let stretches = self.stretches(&cutter.of, range).await?.items;
         let opener = self.opener(&cutter.of);
-        let pool = self.pool_of(&stretches);
-        let cutting = pool.run(move || cutter.cut(&opener, &stretches));
+        let threads = self.threads_of(&stretches);
+        let cutting = threads.reads.run(move || cutter.cut(&opener, &stretches));
         cutting.await.map_err(|_| NoFootage::Panicked)?
     }
 
@@ -301,8 +301,8 @@ impl Playback {
         };
         let stretches = self.stretches(&of, range).await?.items;
         let opener = self.opener(&of);
-        let pool = self.pool_of(&stretches);
-        let looking = pool.run(move || {
+        let threads = self.threads_of(&stretches);
+        let looking = threads.reads.run(move || {
             let mut files = stretches.iter().flat_map(|it| &it.files);
             let file = files.find(|it| it.file.start == start);
             let file = file.ok_or(NoFootage::Nothing)?;

@@ -87,8 +87,10 @@ impl Playback {
         };
         let found = self.stretches(&of, wanted.range()).await?;
         let (opener, stretches) = (self.opener(&of), found.items);
-        let pool = self.pool_of(&stretches);
-        let finding = pool.run(move || Keyframe::find(&opener, &stretches, &wanted, limit));
+        let threads = self.threads_of(&stretches);
+        let finding = threads
+            .reads
+            .run(move || Keyframe::find(&opener, &stretches, &wanted, limit));
         let keyframe = finding.await.map_err(|_| NoFootage::Panicked)?;
         let keyframe = keyframe.map_err(|error| error.without(&found.missing))?;
         if let Some(kept) = self.thumbnails.kept(&keyframe.key) {

@@ -14,6 +14,7 @@ mod opened;
 mod tests;
 
 use std::net::IpAddr;
+use std::path::Path;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, SystemTime};
 
@@ -190,8 +191,9 @@ impl Playback {
         });
         let search = looking.await.map_err(|_| NoFootage::Panicked)??;
         let origin = search.next.as_ref().map(PlacedFile::origin);
-        let pool = self.pools.of(origin.unwrap_or(Origin::Disk));
-        let opening = pool.run(move || search.open(at));
+        let origin = origin.unwrap_or(Origin::Disk(Path::new("")));
+        let threads = self.pools.of(origin);
+        let opening = threads.reads.run(move || search.open(at));
         opening.await.map_err(|_| NoFootage::Panicked)?
     }
 

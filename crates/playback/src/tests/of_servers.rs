@@ -136,7 +136,8 @@ async fn what_two_servers_recorded_plays_as_one_and_nothing_of_it_twice() {
 async fn a_server_that_does_not_answer_is_named() {
     let recorded = Recorded::of(&[(0, 5)]);
     let alone = recorded.beside(None);
-    let missing = Missing(vec![MissingServer {
+    let missing = Missing(vec![MissingPart {
+        kind: PartKind::Server,
         name: "second".to_owned(),
         why: "no answer".to_owned(),
     }]);

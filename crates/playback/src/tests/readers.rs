@@ -42,3 +42,56 @@ async fn long_indexes_that_nobody_takes_are_bounded_in_bytes() {
     drop(others);
     read(CLIENT).expect("all is given back");
 }
+
+/// A recording of three seconds, and one of another folder that begins ten seconds later, as one subject.
+fn of_two_folders() -> (Recorded, Recorded, Subject) {
+    let (one, other) = (Recorded::of(&[(0, 3)]), Recorded::of(&[(10, 3)]));
+    let subject = one.subject();
+    subject.catalogue.add(&other.folder).expect("an index");
+    (one, other, subject)
+}
+
+fn three_seconds_from(from: f64) -> Wanted {
+    Wanted {
+        from: at(from),
+        to: at(from + 3.0),
+        stops_at_gap: false,
+    }
+}
+
+#[tokio::test]
+async fn clips_of_a_disk_that_hangs_keep_no_place_of_those_of_another_disk() {
+    let (one, other, subject) = of_two_folders();
+    let playback = &one.playback;
+    let clip = |from| {
+        let form = ClipForm::Whole(SpanCut::Keyframe);
+        playback.clip(subject.clone(), three_seconds_from(from), form)
+    };
+    clip(10.0).await.expect("footage");
+    let hangs = playback.pools.of(Origin::Disk(one.folder.path()));
+    let _making = [hangs.indexes.place().await, hangs.indexes.place().await];
+    let mut waits = Box::pin(clip(0.0));
+    tokio::select! {
+        made = clip(10.0) => drop(made.expect("footage of the other disk")),
+        _ = &mut waits => panic!("all places of its disk are taken"),
+    }
+    drop(other);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_disk_that_hangs_is_named_and_others_give_what_they_have() {
+    let (one, other, subject) = of_two_folders();
+    let playback = &one.playback;
+    playback.stretches(&subject, always()).await.expect("both");
+    let hangs = playback.pools.of(Origin::Disk(one.folder.path()));
+    let mut reads = Vec::new();
+    while let Some(place) = hangs.reads.place().now_or_never() {
+        reads.push(place);
+    }
+    let listed = playback.stretches(&subject, always()).await;
+    let listed = listed.expect("the other disk");
+    assert_eq!(listed.items.len(), 1);
+    let missing: Vec<_> = listed.missing.0.iter().map(|it| it.name.as_str()).collect();
+    assert_eq!(missing, [one.folder.path().display().to_string()]);
+    drop((reads, other));
+}

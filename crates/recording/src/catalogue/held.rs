@@ -20,9 +20,24 @@ pub trait Copies: fmt::Debug + Send + Sync {
     fn read_at(&self, key: &str, offset: u64, buffer: &mut [u8]) -> io::Result<usize>;
 }
 
-/// The readers of each file.
+/// The readers of each file. A disk that hangs holds up whoever reads or deletes its files, and no others: the
+/// disk is never waited for under the lock.
 #[derive(Debug, Default)]
-pub(crate) struct Holders(Mutex<HashMap<PathBuf, usize>>);
+pub(crate) struct Holders(Mutex<HashMap<PathBuf, Holding>>);
+
+/// The use of a file.
+#[derive(Debug, Default)]
+struct Holding {
+    readers: usize,
+    /// Whether the file is being deleted, and is gone for new readers.
+    is_deleted: bool,
+}
+
+/// A file that is being deleted, for as long as this value lives.
+struct Deletion<'a> {
+    path: &'a Path,
+    holders: &'a Holders,
+}
 
 /// A file that is kept from deletion for as long as this value lives.
 #[derive(Debug)]
@@ -117,31 +132,28 @@ impl ReadAt for OpenRecording {
 
 impl Drop for HeldFile {
     fn drop(&mut self) {
-        let mut counts = self.holders.lock();
-        if let Some(count) = counts.get_mut(&self.path) {
-            *count -= 1;
-            if *count == 0 {
-                counts.remove(&self.path);
-            }
-        }
+        self.holders.change(&self.path, |it| it.readers -= 1);
     }
 }
 
 impl Holders {
     /// Holds the file at `path`, if it or its copy exists.
     pub(super) fn hold(self: &Arc<Self>, path: &Path, copy: Option<HeldCopy>) -> Option<HeldFile> {
-        // Under the lock, so that the file is not deleted between the look and the count.
-        let mut counts = self.lock();
-        let copy = match path.exists() {
-            true => None,
-            false => Some(copy?),
-        };
-        *counts.entry(path.to_owned()).or_default() += 1;
-        Some(HeldFile {
+        let mut is_gone = false;
+        self.change(path, |it| {
+            it.readers += 1;
+            is_gone = it.is_deleted;
+        });
+        // From here on nothing deletes the file, so that it stays if it exists.
+        let mut held = HeldFile {
             path: path.to_owned(),
-            copy,
+            copy: None,
             holders: Arc::clone(self),
-        })
+        };
+        if is_gone || !path.exists() {
+            held.copy = Some(copy?);
+        }
+        Some(held)
     }
 
     /// Deletes the file at `path` by `delete`, unless somebody holds it. Returns whether it was deleted.
@@ -153,14 +165,79 @@ impl Holders {
         path: &Path,
         delete: impl FnOnce() -> io::Result<()>,
     ) -> io::Result<bool> {
-        let counts = self.lock();
-        if counts.contains_key(path) {
+        let mut is_free = false;
+        self.change(path, |it| {
+            is_free = it.readers == 0 && !it.is_deleted;
+            it.is_deleted |= is_free;
+        });
+        if !is_free {
             return Ok(false);
         }
-        delete().map(|()| true)
+        let deletion = Deletion {
+            path,
+            holders: self,
+        };
+        let deleted = delete();
+        drop(deletion);
+        deleted.map(|()| true)
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<PathBuf, usize>> {
+    /// Changes the use of a file, which is forgotten when there is none.
+    fn change(&self, path: &Path, change: impl FnOnce(&mut Holding)) {
+        let mut files = self.lock();
+        let holding = files.entry(path.to_owned()).or_default();
+        change(holding);
+        if holding.readers == 0 && !holding.is_deleted {
+            files.remove(path);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<PathBuf, Holding>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Deletion<'_> {
+    fn drop(&mut self) {
+        self.holders.change(self.path, |it| it.is_deleted = false);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+
+    #[test]
+    fn a_deletion_that_hangs_holds_up_its_own_file_alone() {
+        let holders = Arc::<Holders>::default();
+        // Any two files that exist.
+        let (hangs, other) = (Path::new("/dev/null"), Path::new("/dev/zero"));
+        let (begin, begun) = mpsc::channel();
+        let (end, ends) = mpsc::channel::<()>();
+        let deleting = std::thread::spawn({
+            let holders = Arc::clone(&holders);
+            move || {
+                holders.delete_unheld(hangs, || {
+                    begin.send(()).expect("the test waits");
+                    ends.recv().expect("the test ends it");
+                    Ok(())
+                })
+            }
+        });
+        begun.recv().expect("it begins");
+        let held = holders.hold(other, None).expect("it is there");
+        assert!(!held.is_copy());
+        assert!(holders.hold(hangs, None).is_none(), "it is as good as gone");
+        let again = holders.delete_unheld(hangs, || panic!("once"));
+        assert!(!again.expect("no error"));
+        let other_is_deleted = holders.delete_unheld(other, || panic!("it is held"));
+        assert!(!other_is_deleted.expect("no error"));
+        end.send(()).expect("it waits");
+        assert!(deleting.join().expect("no panic").expect("no error"));
+        drop(held);
+        assert!(holders.lock().is_empty(), "nothing is left");
+        assert!(holders.delete_unheld(other, || Ok(())).expect("no error"));
     }
 }

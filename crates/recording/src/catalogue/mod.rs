@@ -129,6 +129,20 @@ impl Catalogue {
         folders.retain(|it| it.folder() != path);
     }
 
+    /// Returns each folder by its path, with a catalogue of it alone.
+    pub fn by_folder(&self) -> Vec<(PathBuf, Self)> {
+        let folders = self.folders().into_iter();
+        let alone = folders.map(|folder| {
+            let path = folder.folder().to_owned();
+            let catalogue = Self {
+                folders: Arc::new(RwLock::new(vec![folder])),
+                ..self.clone()
+            };
+            (path, catalogue)
+        });
+        alone.collect()
+    }
+
     /// Returns every stream that has recordings, by name.
     ///
     /// # Errors

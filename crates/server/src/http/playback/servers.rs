@@ -130,13 +130,14 @@ pub(super) fn told(missing: &Missing) -> HeaderMap {
 
 #[cfg(test)]
 mod tests {
-    use glassline_playback::MissingServer;
+    use glassline_playback::{MissingPart, PartKind};
 
     use super::*;
 
     #[test]
     fn servers_that_do_not_answer_are_named_with_the_reason() {
-        let missing = ["a", "b"].map(|name| MissingServer {
+        let missing = ["a", "b"].map(|name| MissingPart {
+            kind: PartKind::Server,
             name: name.to_owned(),
             why: "no\nanswer".to_owned(),
         });
