@@ -7,12 +7,16 @@ use std::process::ExitCode;
 use clap::Subcommand;
 use glassline_config::{Auth, Config};
 use glassline_ingest::Input;
+use glassline_runtime::small_file;
 use glassline_server::Tried;
 
 use crate::config_import;
 use crate::exit::{CHECK_FAILED, Failure};
 use crate::logging;
 use crate::output;
+
+/// Largest configuration of another server that is read.
+const IMPORT_BYTES_MAX: u64 = 1 << 20;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Action {
@@ -74,7 +78,8 @@ fn import(file: &Path, out: Option<&Path>, quiet: bool) -> Result<ExitCode, Fail
     let failed = |path: &Path, error: &dyn std::fmt::Display| {
         Failure::runtime(format_args!("{}: {error}", path.display()))
     };
-    let text = std::fs::read_to_string(file).map_err(|error| failed(file, &error))?;
+    let text = small_file::read_text_or_pipe(file, IMPORT_BYTES_MAX);
+    let text = text.map_err(|error| failed(file, &error))?;
     let imported = config_import::import(&text, &file.display().to_string())?;
     match out {
         None => output::print(&imported.yaml)?,

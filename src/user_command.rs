@@ -6,11 +6,15 @@ use std::process::ExitCode;
 use clap::Subcommand;
 use glassline_access::auth::{Account, Name, Role, StreamRights};
 use glassline_config::users_in;
+use glassline_runtime::small_file;
 
 use crate::exit::Failure;
 use crate::output;
 use crate::password;
 use crate::right_flags::RightFlags;
+
+/// Largest file of users that is read, as the server reads it.
+const BYTES_MAX: u64 = 1 << 20;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Action {
@@ -83,7 +87,7 @@ struct UserList<'a> {
 
 impl<'a> UserList<'a> {
     fn open(path: &'a Path) -> Result<Self, Failure> {
-        match std::fs::read_to_string(path) {
+        match small_file::read_text(path, BYTES_MAX) {
             Ok(text) => Ok(Self { path, text }),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
                 let text = String::new();

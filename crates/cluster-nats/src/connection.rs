@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::error::Error as StdError;
 use std::fmt;
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -21,6 +22,9 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Interval of pings on a silent connection: a server that stands still is given up after three.
 const PING_INTERVAL: Duration = Duration::from_secs(2);
+
+/// Largest file of credentials, certificates or a key.
+const FILE_BYTES_MAX: u64 = 16 << 20;
 
 /// Most messages of one subscription that its reader has not taken. Readers never wait.
 const SUBSCRIPTION_MAX: usize = 4_096;
@@ -327,17 +331,17 @@ async fn client_options(options: &Options, server: &ServerUrl) -> Result<Connect
         Login::Token(token) => client.token(token.clone()),
         Login::User { name, password } => client.user_and_password(name.clone(), password.clone()),
         Login::Nkey(seed) => client.nkey(seed.clone()),
-        Login::Credentials(path) => client
-            .credentials_file(path)
-            .await
-            .map_err(|error| format!("cannot read {}: {error}", path.display()))?,
+        Login::Credentials(path) => {
+            check_file(path).await?;
+            let read = client.credentials_file(path).await;
+            read.map_err(|error| format!("cannot read {}: {error}", path.display()))?
+        }
     };
     if let Some(tls) = &options.tls {
         client = client.require_tls(true);
         let files = tls.identity.iter().flat_map(|(one, other)| [one, other]);
         for file in tls.ca.iter().chain(files) {
-            let read = tokio::fs::metadata(file).await;
-            read.map_err(|error| format!("cannot read {}: {error}", file.display()))?;
+            check_file(file).await?;
         }
         if let Some(ca) = &tls.ca {
             client = client.add_root_certificates(ca.clone());
@@ -347,6 +351,23 @@ async fn client_options(options: &Options, server: &ServerUrl) -> Result<Connect
         }
     }
     Ok(client.require_tls(options.tls.is_some() || server.is_tls()))
+}
+
+/// Checks that what the client is to read is a file of a reasonable size: the client would wait for the
+/// writer of a pipe, and read a device without an end.
+async fn check_file(path: &Path) -> Result<(), String> {
+    let failed = |why: &dyn fmt::Display| format!("cannot read {}: {why}", path.display());
+    let metadata = tokio::fs::metadata(path).await;
+    let metadata = metadata.map_err(|error| failed(&error))?;
+    if !metadata.is_file() {
+        return Err(failed(&"it is no regular file"));
+    }
+    match metadata.len() > FILE_BYTES_MAX {
+        true => Err(failed(&format_args!(
+            "it has more than {FILE_BYTES_MAX} bytes"
+        ))),
+        false => Ok(()),
+    }
 }
 
 /// Returns what failed, and what the system or the server said of it.

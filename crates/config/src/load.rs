@@ -5,6 +5,7 @@ use std::io;
 use std::path::Path;
 
 use glassline_ingest::spelling::nearest;
+use glassline_runtime::small_file;
 
 /// Largest file that is read. A configuration has a few kB; a larger file is a mistake (a video, a
 /// log).
@@ -30,18 +31,11 @@ pub(super) fn read(path: &Path) -> Result<(String, String), Error> {
         others: Vec::new(),
         reason: reason.to_string(),
     };
-    let bytes = std::fs::metadata(path)
-        .map_err(|error| unreadable(&error))?
-        .len();
-    if bytes > FILE_BYTES_MAX {
-        return Err(unreadable(&format_args!(
-            "it has {bytes} bytes, more than the {FILE_BYTES_MAX} of a configuration file; a film is served by --source NAME=FILE"
-        )));
-    }
-    let text = std::fs::read_to_string(path).map_err(|error| match error.kind() {
-        io::ErrorKind::InvalidData => {
-            unreadable(&"it is no text file; a film is served by --source NAME=FILE")
-        }
+    let read = small_file::read_text_or_pipe(path, FILE_BYTES_MAX);
+    let text = read.map_err(|error| match error.kind() {
+        io::ErrorKind::InvalidData => unreadable(&format_args!(
+            "it is no text file of at most {FILE_BYTES_MAX} bytes; a film is served by --source NAME=FILE"
+        )),
         _ => unreadable(&error),
     })?;
     Ok((text, name))

@@ -13,8 +13,11 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use glassline_quic::{Fingerprint, Identity, IdentityError, SelfSigned};
-use glassline_runtime::private_file;
+use glassline_runtime::{private_file, small_file};
 use serde::{Deserialize, Serialize};
+
+/// Largest file that is read: two certificates with their keys have 2 kB.
+const BYTES_MAX: u64 = 64 << 10;
 
 /// Age at which the next certificate is made and announced.
 const ANNOUNCED_AFTER: Duration = Duration::from_secs(7 * 86_400);
@@ -121,7 +124,7 @@ impl Kept {
 
 /// Returns the certificates of a file that can be used.
 fn read(file: &Path) -> Vec<Kept> {
-    let text = match std::fs::read_to_string(file) {
+    let text = match small_file::read(file, BYTES_MAX) {
         Ok(text) => text,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Vec::new(),
         Err(error) => {
@@ -130,7 +133,7 @@ fn read(file: &Path) -> Vec<Kept> {
             return Vec::new();
         }
     };
-    let kept: Vec<Kept> = serde_json::from_str(&text).unwrap_or_else(|error| {
+    let kept: Vec<Kept> = serde_json::from_slice(&text).unwrap_or_else(|error| {
         let file = file.display();
         tracing::warn!(%file, %error, "the kept QUIC certificate is damaged: clients need another pin");
         Vec::new()
@@ -203,6 +206,20 @@ mod tests {
         assert_ne!(pins(&fresh).0, pins(&before).0);
         let again = open(Some(&file));
         assert_eq!(pins(&again), pins(&fresh));
+        std::fs::remove_dir_all(folder).expect("ours");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_pipe_and_a_device_in_the_place_of_the_file_hold_no_start_up() {
+        let folder = std::env::temp_dir().join(format!("glassline-pipe-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).expect("a folder");
+        let pipe = folder.join("api.moq.json");
+        let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+        assert!(made.expect("mkfifo").success());
+        for file in [&*pipe, Path::new("/dev/zero")] {
+            assert!(read(file).is_empty(), "{}", file.display());
+        }
         std::fs::remove_dir_all(folder).expect("ours");
     }
 }

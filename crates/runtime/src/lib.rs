@@ -35,6 +35,7 @@ pub mod private_file;
 mod session_id;
 mod shrink;
 mod slots;
+pub mod small_file;
 mod source_prefix;
 mod source_rates;
 mod strangers_text;

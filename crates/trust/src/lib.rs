@@ -12,6 +12,8 @@
 mod fingerprint;
 mod untrusted_certificate;
 
+use std::fs::{self, File};
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
@@ -29,6 +31,9 @@ use rustls::{
 pub use fingerprint::{Fingerprint, FingerprintError};
 use untrusted_certificate::NamingVerifier;
 pub use untrusted_certificate::UntrustedCertificate;
+
+/// Largest file of certificates that is read. The bundles of systems have less than 1 MiB.
+const BUNDLE_BYTES_MAX: u64 = 16 << 20;
 
 /// Files in which systems keep the certificates of authorities, the most common first: Debian and
 /// Alpine, Fedora, SUSE, BSD and macOS.
@@ -181,8 +186,8 @@ fn authorities(file: &Path) -> Result<RootCertStore, TrustError> {
         file: file.to_owned(),
         reason,
     };
-    let found =
-        CertificateDer::pem_file_iter(file).map_err(|error| unreadable(error.to_string()))?;
+    let text = read(file).map_err(|error| unreadable(error.to_string()))?;
+    let found = CertificateDer::pem_slice_iter(&text);
     let mut roots = RootCertStore::empty();
     // Bundles may contain unreadable certificates; the others are used without them.
     roots.add_parsable_certificates(found.filter_map(Result::ok));
@@ -190,6 +195,21 @@ fn authorities(file: &Path) -> Result<RootCertStore, TrustError> {
         return Err(unreadable("it contains no certificate".to_owned()));
     }
     Ok(roots)
+}
+
+/// Returns the content of a file. Whoever writes to a named pipe is not waited for.
+fn read(file: &Path) -> io::Result<Vec<u8>> {
+    if !fs::metadata(file)?.is_file() {
+        return Err(io::Error::other("it is no regular file"));
+    }
+    let mut text = Vec::new();
+    File::open(file)?
+        .take(BUNDLE_BYTES_MAX + 1)
+        .read_to_end(&mut text)?;
+    match text.len() as u64 > BUNDLE_BYTES_MAX {
+        true => Err(io::Error::other("it is larger than 16 MiB")),
+        false => Ok(text),
+    }
 }
 
 /// Accepts one certificate, or any. The server must still prove that it has the private key.

@@ -9,7 +9,7 @@ use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
-use glassline_runtime::{escaped_json, private_file};
+use glassline_runtime::{escaped_json, private_file, small_file};
 use serde::{Deserialize, Serialize};
 
 use super::RecordedChange;
@@ -185,7 +185,7 @@ fn appending(path: &Path) -> io::Result<Appending> {
 
 /// Returns the highest number at the end of a file; 0 without one.
 fn last_number(path: &Path) -> io::Result<u64> {
-    let mut file = match File::open(path) {
+    let mut file = match small_file::open(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),
         opened => opened?,
     };

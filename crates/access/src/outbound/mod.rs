@@ -21,6 +21,7 @@ use axum::http::header::{self, HeaderValue};
 use axum::http::uri::{PathAndQuery, Uri};
 use axum::http::{Request, Response};
 use bytes::Bytes;
+use glassline_runtime::small_file;
 use http_body_util::{BodyExt, Limited};
 use hyper::body::{Body, Incoming};
 use hyper::client::conn::http1;
@@ -34,6 +35,9 @@ use tokio_rustls::TlsConnector;
 
 pub use signing::{SIGNATURE, Signer};
 pub use web_url::{WebUrl, WebUrlError};
+
+/// Largest file of trusted certificates that is read. The bundles of systems have less than 1 MiB.
+const ROOTS_BYTES_MAX: u64 = 16 << 20;
 
 /// An error of a request, as the layers below report it.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
@@ -83,7 +87,7 @@ impl HttpClient {
                     path: path.to_owned(),
                     source,
                 };
-                let text = std::fs::read(path).map_err(failed)?;
+                let text = small_file::read(path, ROOTS_BYTES_MAX).map_err(failed)?;
                 let certificates = CertificateDer::pem_slice_iter(&text);
                 let certificates = certificates.collect::<Result<Vec<_>, _>>();
                 let no_pem = |error| failed(io::Error::other(error));

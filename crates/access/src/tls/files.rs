@@ -1,9 +1,9 @@
 //! A certificate chain and its private key in two PEM files.
 
-use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::path::{Path, PathBuf};
 
+use glassline_runtime::small_file;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use schemars::JsonSchema;
@@ -67,7 +67,7 @@ impl PemFiles {
     pub fn load(&self) -> Result<Certificate, FilesError> {
         let section = self.section;
         let read = |name, file: &Path| {
-            read(file).map_err(|source| FilesError::Unreadable {
+            small_file::read(file, FILE_BYTES_MAX).map_err(|source| FilesError::Unreadable {
                 section,
                 key: name,
                 file: file.to_owned(),
@@ -165,14 +165,4 @@ pub enum FilesError {
         /// The error of the TLS library.
         source: Box<rustls::Error>,
     },
-}
-
-fn read(file: &Path) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    let mut file = File::open(file)?.take(FILE_BYTES_MAX + 1);
-    file.read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > FILE_BYTES_MAX {
-        return Err(io::Error::other("it is larger than 1 MiB"));
-    }
-    Ok(bytes)
 }

@@ -2,11 +2,10 @@
 
 #[cfg(unix)]
 use std::fs;
-use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::path::{Path, PathBuf};
 
-use glassline_runtime::private_file;
+use glassline_runtime::{private_file, small_file};
 use thiserror::Error;
 
 /// Largest file that is read.
@@ -78,14 +77,7 @@ impl StateFolder {
     /// Returns [`StateError::Unusable`] with the path.
     pub(super) fn read(&self, name: &str) -> Result<Option<String>, StateError> {
         let path = self.0.join(name);
-        let read = || {
-            let mut text = String::new();
-            File::open(&path)?
-                .take(FILE_BYTES_MAX)
-                .read_to_string(&mut text)?;
-            Ok::<_, io::Error>(text)
-        };
-        match read() {
+        match small_file::read_text(&path, FILE_BYTES_MAX) {
             Ok(text) => Ok(Some(text)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(source) => Err(StateError::Unusable { path, source }),

@@ -4,6 +4,8 @@
 use std::fs;
 use std::path::Path;
 
+use glassline_runtime::small_file;
+
 use super::Files;
 use super::fault::Fault;
 use super::node::{Content, Node, Text};
@@ -63,18 +65,8 @@ fn read(path: &Path, place: super::node::FilePosition, files: &Files) -> Result<
     let failed = |reason: &dyn std::fmt::Display| format!("{}: {reason}", path.display());
     files.read.borrow_mut().push(path.clone());
     let metadata = fs::metadata(&path).map_err(|error| failed(&error))?;
-    if !metadata.is_file() {
-        return Err(failed(&"it is no file"));
-    }
-    if metadata.len() > BYTES_MAX {
-        let long = format!(
-            "it has {} bytes, more than the {BYTES_MAX} of a value",
-            metadata.len()
-        );
-        return Err(failed(&long));
-    }
+    let text = small_file::read_text(&path, BYTES_MAX).map_err(|error| failed(&error))?;
     warn_of_readers(&path, &metadata);
-    let text = fs::read_to_string(&path).map_err(|error| failed(&error))?;
     let text = text.strip_suffix('\n').unwrap_or(&text);
     let text = text.strip_suffix('\r').unwrap_or(text);
     match text.is_empty() {

@@ -14,6 +14,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use glassline_ingest::spelling::nearest;
+use glassline_runtime::small_file;
 
 use super::document::{Document, Node};
 use super::load::Error;
@@ -142,14 +143,7 @@ fn read_file(variable: &str, path: &Path) -> Result<String, Error> {
     let failed = |reason: &dyn std::fmt::Display| {
         of_variable(variable, format!("{}: {reason}", path.display()))
     };
-    let length = std::fs::metadata(path)
-        .map_err(|error| failed(&error))?
-        .len();
-    if length > FILE_BYTES_MAX {
-        let long = format!("it has {length} bytes, more than the {FILE_BYTES_MAX} of a value");
-        return Err(failed(&long));
-    }
-    let text = std::fs::read_to_string(path).map_err(|error| failed(&error))?;
+    let text = small_file::read_text(path, FILE_BYTES_MAX).map_err(|error| failed(&error))?;
     let text = text.strip_suffix('\n').unwrap_or(&text);
     Ok(text.strip_suffix('\r').unwrap_or(text).to_owned())
 }

@@ -1,8 +1,7 @@
-use std::fs::File;
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use glassline_runtime::small_file;
 use glassline_transcode::{NoStill, Placeholder};
 
 use crate::{Away, PlaceholderKind};
@@ -58,11 +57,7 @@ fn load_image(path: &Path) -> Result<Arc<[u8]>, ImageError> {
         path: path.to_owned(),
         source,
     };
-    let mut bytes = Vec::new();
-    let file = File::open(path).map_err(refused)?;
-    let read = file.take(IMAGE_BYTES_MAX).read_to_end(&mut bytes);
-    read.map_err(refused)?;
-    // The rest of a larger file is missing, which its decoder tells.
+    let bytes = small_file::read(path, IMAGE_BYTES_MAX).map_err(refused)?;
     let made = Placeholder::of_jpeg(&bytes, None);
     made.map_err(|source| ImageError::NoImage {
         path: path.to_owned(),

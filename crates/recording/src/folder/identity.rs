@@ -6,6 +6,7 @@ use std::io;
 use std::path::Path;
 use std::str::FromStr;
 
+use glassline_runtime::small_file;
 use serde::{Deserialize, Serialize};
 
 /// Identity of a folder of recordings.
@@ -59,9 +60,12 @@ struct Identity {
 
 const FILE: &str = "identity.json";
 
+/// Largest such file that is read.
+const BYTES_MAX: u64 = 4 << 10;
+
 /// Reads the identity from our folder; `None` if there is none.
 pub(super) fn read(own: &Path) -> io::Result<Option<FolderId>> {
-    match std::fs::read(own.join(FILE)) {
+    match small_file::read(&own.join(FILE), BYTES_MAX) {
         Ok(text) => {
             let identity: Identity = serde_json::from_slice(&text)?;
             Ok(Some(identity.folder))

@@ -4,9 +4,12 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use glassline_runtime::private_file;
+use glassline_runtime::{private_file, small_file};
 
 use crate::folder::FolderId;
+
+/// Largest file that is read.
+const BYTES_MAX: u64 = 16 << 20;
 
 /// The folders that were written to before.
 #[derive(Debug, Default)]
@@ -28,7 +31,9 @@ pub(super) enum Recognized {
 impl KnownFolders {
     /// Reads the file. One that cannot be read is begun anew.
     pub(super) fn read(file: Option<PathBuf>) -> Self {
-        let text = file.as_ref().and_then(|it| std::fs::read(it).ok());
+        let text = file
+            .as_ref()
+            .and_then(|it| small_file::read(it, BYTES_MAX).ok());
         let folders = text.and_then(|it| serde_json::from_slice(&it).ok());
         Self {
             file,

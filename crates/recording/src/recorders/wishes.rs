@@ -4,10 +4,13 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use glassline_hub::StreamName;
-use glassline_runtime::private_file;
+use glassline_runtime::{private_file, small_file};
 
 /// Most streams with a wish of their own.
 const WISHES_MAX: usize = 10_000;
+
+/// Largest file that is read.
+const BYTES_MAX: u64 = 16 << 20;
 
 /// The wishes by the names of their streams.
 #[derive(Debug, Default)]
@@ -20,7 +23,9 @@ pub(super) struct Wishes {
 impl Wishes {
     /// Reads the file. One that cannot be read is begun anew.
     pub(super) fn read(file: Option<PathBuf>) -> Self {
-        let text = file.as_ref().and_then(|it| std::fs::read(it).ok());
+        let text = file
+            .as_ref()
+            .and_then(|it| small_file::read(it, BYTES_MAX).ok());
         let wishes = text.map(|it| serde_json::from_slice(&it));
         let wishes = wishes.unwrap_or_else(|| Ok(BTreeMap::new()));
         let wishes = wishes.unwrap_or_else(|error| {

@@ -8,7 +8,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use glassline_runtime::{is_deceptive, private_file};
+use glassline_runtime::{is_deceptive, private_file, small_file};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -218,15 +218,12 @@ fn unusable(path: &Path, source: io::Error) -> StateFileError {
 
 /// Reads and checks the file at `path`; `None` without one.
 fn read(path: &Path) -> Result<Option<LoadTest>, Box<dyn std::error::Error>> {
-    let bytes = match std::fs::metadata(path) {
-        Ok(metadata) => metadata.len(),
+    let text = match small_file::read(path, BYTES_MAX) {
+        Ok(text) => text,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error.into()),
     };
-    if bytes > BYTES_MAX {
-        return Err(format!("it has {bytes} bytes, and {BYTES_MAX} are read at most").into());
-    }
-    let load_test: LoadTest = serde_json::from_str(&std::fs::read_to_string(path)?)?;
+    let load_test: LoadTest = serde_json::from_slice(&text)?;
     Ok(Some(load_test.checked()?))
 }
 

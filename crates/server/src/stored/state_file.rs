@@ -5,13 +5,12 @@
 //! passwords, and users have Digest secrets.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use glassline_access::auth::Name;
 use glassline_config::SourceKeys;
-use glassline_runtime::private_file;
+use glassline_runtime::{private_file, small_file};
 use serde::{Deserialize, Serialize};
 
 use super::kept_logins::{KeptToken, KeptUser};
@@ -225,16 +224,7 @@ fn text_of(content: &Content) -> String {
 }
 
 fn read(path: &Path) -> Result<Option<String>, StateFileError> {
-    let read = || {
-        let bytes = fs::metadata(path)?.len();
-        if bytes > READ_BYTES_MAX {
-            let what =
-                format!("it has {bytes} bytes, and this server reads {READ_BYTES_MAX} at most");
-            return Err(io::Error::new(io::ErrorKind::InvalidData, what));
-        }
-        fs::read_to_string(path)
-    };
-    match read() {
+    match small_file::read_text(path, READ_BYTES_MAX) {
         Ok(text) => Ok(Some(text)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(source) => Err(StateFileError::Unusable {
@@ -265,6 +255,8 @@ fn parse(path: &Path, text: &str) -> Result<Content, StateFileError> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     fn file(name: &str) -> PathBuf {

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use axum::http::header::{self, HeaderValue};
 use axum::http::{Request, StatusCode};
 use bytes::Bytes;
-use glassline_runtime::Counter;
+use glassline_runtime::{Counter, small_file};
 use http_body_util::Empty;
 use tokio::sync::{Notify, watch};
 
@@ -326,15 +326,7 @@ impl KeyRing {
 /// Reads a file on a thread that may block.
 async fn of_file(path: PathBuf) -> Result<Vec<u8>, KeyRingError> {
     let read = path.clone();
-    let read = move || {
-        let bytes = std::fs::metadata(&read)?.len();
-        if bytes > BOUNDS.body_bytes as u64 {
-            return Err(io::Error::other(format!(
-                "it has {bytes} bytes, too many for keys"
-            )));
-        }
-        std::fs::read(&read)
-    };
+    let read = move || small_file::read(&read, BOUNDS.body_bytes as u64);
     let read = tokio::task::spawn_blocking(read).await;
     let read = read.unwrap_or_else(|error| Err(io::Error::other(error)));
     read.map_err(|source| KeyRingError::File { path, source })
