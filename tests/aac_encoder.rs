@@ -10,11 +10,8 @@ use libtest_mimic::Failed;
 
 use crate::peers::{Peer, Test};
 
-pub(crate) const TESTS: &[Test] = &[Test {
-    name: "aac_encoder::ffmpeg_decodes_what_is_encoded_for_cameras",
-    needs: &[Peer::Ffmpeg],
-    run: ffmpeg_decodes_what_is_encoded_for_cameras,
-}];
+pub(crate) const TESTS: &[Test] =
+    &[Test::of(&ffmpeg_decodes_what_is_encoded_for_cameras).needs(&[Peer::Ffmpeg])];
 
 /// Encodes harmonics whose pitch glides as AAC, a frame of silence behind them, in ADTS.
 fn encode_glide(settings: AacSettings, frames: usize) -> (Vec<f32>, Vec<u8>) {

@@ -9,11 +9,11 @@ use crate::peers::{Peer, Test};
 use crate::server::Server;
 use crate::webdriver::Browser;
 
-pub(crate) const TESTS: &[Test] = &[Test {
-    name: "absent::the_player_shows_the_placeholder_and_then_the_camera_in_one_session",
-    needs: &[Peer::Chromium],
-    run: the_player_shows_the_placeholder_and_then_the_camera_in_one_session,
-}];
+pub(crate) const TESTS: &[Test] =
+    &[
+        Test::of(&the_player_shows_the_placeholder_and_then_the_camera_in_one_session)
+            .needs(&[Peer::Chromium]),
+    ];
 
 /// Long, for a debug build, a browser and two cores.
 const PATIENCE: Duration = Duration::from_secs(60);

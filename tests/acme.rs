@@ -26,26 +26,10 @@ const PATIENCE: Duration = Duration::from_secs(240);
 const NEEDS: &[Peer] = &[Peer::Pebble];
 
 pub(crate) const TESTS: &[Test] = &[
-    Test {
-        name: "acme::names_are_verified_by_http_and_the_certificate_stays_over_a_restart",
-        needs: NEEDS,
-        run: names_are_verified_by_http_and_the_certificate_stays_over_a_restart,
-    },
-    Test {
-        name: "acme::names_are_verified_within_tls",
-        needs: NEEDS,
-        run: names_are_verified_within_tls,
-    },
-    Test {
-        name: "acme::a_certificate_is_renewed_while_connections_stay",
-        needs: NEEDS,
-        run: a_certificate_is_renewed_while_connections_stay,
-    },
-    Test {
-        name: "acme::a_refusal_and_a_failed_challenge_say_what_to_do",
-        needs: NEEDS,
-        run: a_refusal_and_a_failed_challenge_say_what_to_do,
-    },
+    Test::of(&names_are_verified_by_http_and_the_certificate_stays_over_a_restart).needs(NEEDS),
+    Test::of(&names_are_verified_within_tls).needs(NEEDS),
+    Test::of(&a_certificate_is_renewed_while_connections_stay).needs(NEEDS),
+    Test::of(&a_refusal_and_a_failed_challenge_say_what_to_do).needs(NEEDS),
 ];
 
 /// Ports of the server under test to which the authority connects.
@@ -102,7 +86,7 @@ impl Authority {
         }});
         let name = format!("pebble-{port}.json");
         let path = write_file(&name, config.to_string().as_bytes())?;
-        let mut command = peers::pebble()?;
+        let mut command = peers::go("pebble")?;
         command.args(["-config", &path, "-dnsserver", &local(dns)]);
         command
             .env("PEBBLE_VA_NOSLEEP", "1")

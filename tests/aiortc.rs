@@ -11,16 +11,8 @@ use crate::process::Running;
 use crate::server::Server;
 
 pub(crate) const TESTS: &[Test] = &[
-    Test {
-        name: "aiortc::plays_video_and_audio_and_leaves",
-        needs: &[Peer::Aiortc],
-        run: plays_video_and_audio_and_leaves,
-    },
-    Test {
-        name: "aiortc::srtp_profiles_that_do_not_match_are_named",
-        needs: &[Peer::Aiortc],
-        run: srtp_profiles_that_do_not_match_are_named,
-    },
+    Test::of(&plays_video_and_audio_and_leaves).needs(&[Peer::Aiortc]),
+    Test::of(&srtp_profiles_that_do_not_match_are_named).needs(&[Peer::Aiortc]),
 ];
 
 fn plays_video_and_audio_and_leaves() -> Result<(), Failed> {
@@ -87,7 +79,7 @@ pub(crate) fn watch(url: &str, seconds: u32) -> Result<Value, String> {
 }
 
 fn watch_with(url: &str, seconds: u32, more: &[&str]) -> Result<Value, String> {
-    let mut command = peers::aiortc_whep()?;
+    let mut command = peers::aiortc("aiortc_whep.py")?;
     command.args([url, "--seconds", &seconds.to_string()]);
     command.args(more);
     let mut viewer = Running::start("aiortc", command)?;

@@ -12,16 +12,8 @@ use crate::process::{Running, eventually};
 use crate::server::{Server, run_to_end};
 
 pub(crate) const TESTS: &[Test] = &[
-    Test {
-        name: "api::schemathesis_finds_what_the_document_says",
-        needs: &[Peer::Schemathesis],
-        run: schemathesis_finds_what_the_document_says,
-    },
-    Test {
-        name: "api::a_shell_makes_a_stream_that_survives_a_kill",
-        needs: &[],
-        run: a_shell_makes_a_stream_that_survives_a_kill,
-    },
+    Test::of(&schemathesis_finds_what_the_document_says).needs(&[Peer::Schemathesis]),
+    Test::of(&a_shell_makes_a_stream_that_survives_a_kill),
 ];
 
 /// The checks of the comparison: statuses, types, headers and bodies of answers with the document,

@@ -13,31 +13,11 @@ use crate::process::{Running, output_folder};
 use crate::server::{Server, glassline, write_file};
 
 pub(crate) const TESTS: &[Test] = &[
-    Test {
-        name: "bench::a_ramp_becomes_figures_rows_and_a_chart",
-        needs: &[],
-        run: a_ramp_becomes_figures_rows_and_a_chart,
-    },
-    Test {
-        name: "bench::a_condition_that_is_met_ends_with_three",
-        needs: &[],
-        run: a_condition_that_is_met_ends_with_three,
-    },
-    Test {
-        name: "bench::bad_clients_are_beside_the_viewers",
-        needs: &[],
-        run: bad_clients_are_beside_the_viewers,
-    },
-    Test {
-        name: "bench::ctrl_c_keeps_what_was_measured",
-        needs: &[],
-        run: ctrl_c_keeps_what_was_measured,
-    },
-    Test {
-        name: "bench::what_cannot_be_loaded_is_said_before_the_load",
-        needs: &[],
-        run: what_cannot_be_loaded_is_said_before_the_load,
-    },
+    Test::of(&a_ramp_becomes_figures_rows_and_a_chart),
+    Test::of(&a_condition_that_is_met_ends_with_three),
+    Test::of(&bad_clients_are_beside_the_viewers),
+    Test::of(&ctrl_c_keeps_what_was_measured),
+    Test::of(&what_cannot_be_loaded_is_said_before_the_load),
 ];
 
 /// Longest time of a run: a ramp of ten seconds with its joins and its end, in a debug build.

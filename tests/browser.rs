@@ -17,31 +17,11 @@ const NEEDS: &[Peer] = &[Peer::Chromium];
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 pub(crate) const TESTS: &[Test] = &[
-    Test {
-        name: "browser::plays_the_demo_with_audio_and_tells_where_the_time_goes",
-        needs: NEEDS,
-        run: plays_the_demo_with_audio_and_tells_where_the_time_goes,
-    },
-    Test {
-        name: "browser::index_leads_to_the_player",
-        needs: NEEDS,
-        run: index_leads_to_the_player,
-    },
-    Test {
-        name: "browser::an_unknown_stream_is_waited_for",
-        needs: NEEDS,
-        run: an_unknown_stream_is_waited_for,
-    },
-    Test {
-        name: "browser::a_page_that_does_not_connect_shows_the_servers_reason_and_tries_again",
-        needs: NEEDS,
-        run: a_page_that_does_not_connect_shows_the_servers_reason_and_tries_again,
-    },
-    Test {
-        name: "browser::a_read_token_in_the_address_opens_the_player",
-        needs: NEEDS,
-        run: a_read_token_in_the_address_opens_the_player,
-    },
+    Test::of(&plays_the_demo_with_audio_and_tells_where_the_time_goes).needs(NEEDS),
+    Test::of(&index_leads_to_the_player).needs(NEEDS),
+    Test::of(&an_unknown_stream_is_waited_for).needs(NEEDS),
+    Test::of(&a_page_that_does_not_connect_shows_the_servers_reason_and_tries_again).needs(NEEDS),
+    Test::of(&a_read_token_in_the_address_opens_the_player).needs(NEEDS),
 ];
 
 fn plays_the_demo_with_audio_and_tells_where_the_time_goes() -> Result<(), Failed> {

@@ -16,31 +16,11 @@ use crate::server::{Server, glassline, unique, write_file};
 use crate::webdriver::Browser;
 
 pub(crate) const TESTS: &[Test] = &[
-    Test {
-        name: "call::two_processes_hear_each_other",
-        needs: &[],
-        run: two_processes_hear_each_other,
-    },
-    Test {
-        name: "alone::call::two_processes_account_for_the_same_frames_alike",
-        needs: &[],
-        run: two_processes_account_for_the_same_frames_alike,
-    },
-    Test {
-        name: "call::who_calls_nobody_or_a_busy_end_is_told",
-        needs: &[],
-        run: who_calls_nobody_or_a_busy_end_is_told,
-    },
-    Test {
-        name: "call::a_stream_of_a_server_is_heard",
-        needs: &[],
-        run: a_stream_of_a_server_is_heard,
-    },
-    Test {
-        name: "call::chromium_and_the_command_line_hear_each_other",
-        needs: &[Peer::Chromium],
-        run: chromium_and_the_command_line_hear_each_other,
-    },
+    Test::of(&two_processes_hear_each_other),
+    Test::of(&two_processes_account_for_the_same_frames_alike).alone(),
+    Test::of(&who_calls_nobody_or_a_busy_end_is_told),
+    Test::of(&a_stream_of_a_server_is_heard),
+    Test::of(&chromium_and_the_command_line_hear_each_other).needs(&[Peer::Chromium]),
 ];
 
 /// Long enough for two handshakes and some seconds, in a debug build.

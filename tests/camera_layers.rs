@@ -13,11 +13,8 @@ use crate::process::{Running, eventually, output_folder};
 use crate::server::{Server, unique};
 use crate::webdriver::Browser;
 
-pub(crate) const TESTS: &[Test] = &[Test {
-    name: "camera_layers::a_viewer_moves_between_the_streams_of_a_camera",
-    needs: &[Peer::Ffmpeg, Peer::Chromium],
-    run: a_viewer_moves_between_the_streams_of_a_camera,
-}];
+pub(crate) const TESTS: &[Test] = &[Test::of(&a_viewer_moves_between_the_streams_of_a_camera)
+    .needs(&[Peer::Ffmpeg, Peer::Chromium])];
 
 /// Long, for browsers on a busy machine.
 pub(crate) const LONG: Duration = Duration::from_secs(120);

@@ -19,6 +19,7 @@ use crate::webdriver::Browser;
 /// Long, for a debug build here and an interpreter at the peer, and longer than the peers' own
 /// time-outs, whose messages say more.
 const PATIENCE: Duration = Duration::from_secs(240);
+
 /// Expected behavior of a peer on the channels that it opens.
 #[derive(Clone, Copy)]
 struct Plan {
@@ -45,58 +46,66 @@ const LARGE: Plan = Plan {
 };
 
 pub(crate) const TESTS: &[Test] = &[
-    Test {
-        name: "channels::chromium_offers",
-        needs: &[Peer::Chromium],
-        run: || chromium(Role::Offers, Terms::default()),
-    },
-    Test {
-        name: "channels::chromium_answers",
-        needs: &[Peer::Chromium],
-        run: || chromium(Role::Answers, Terms::default()),
-    },
-    Test {
-        name: "channels::chromium_with_chacha20",
-        needs: &[Peer::Chromium],
-        run: || {
-            let terms = Terms {
-                cipher: CipherChoice::Only(Cipher::ChaCha20Poly1305),
-                ..Terms::default()
-            };
-            chromium(Role::Offers, terms)
-        },
-    },
-    Test {
-        name: "channels::pion_offers",
-        needs: &[Peer::PionChannels],
-        run: || program("pion", peers::pion_channels()?, Role::Offers, false),
-    },
-    Test {
-        name: "channels::pion_answers",
-        needs: &[Peer::PionChannels],
-        run: || program("pion", peers::pion_channels()?, Role::Answers, false),
-    },
-    Test {
-        name: "channels::pion_with_a_larger_buffer_offers_whole_mebibytes",
-        needs: &[Peer::PionChannels],
-        run: || program("pion", peers::pion_channels()?, Role::Offers, true),
-    },
-    Test {
-        name: "channels::pion_with_a_larger_buffer_answers_with_whole_mebibytes",
-        needs: &[Peer::PionChannels],
-        run: || program("pion", peers::pion_channels()?, Role::Answers, true),
-    },
-    Test {
-        name: "channels::aiortc_offers",
-        needs: &[Peer::Aiortc],
-        run: || program("aiortc", peers::aiortc_channels()?, Role::Offers, false),
-    },
-    Test {
-        name: "channels::aiortc_answers",
-        needs: &[Peer::Aiortc],
-        run: || program("aiortc", peers::aiortc_channels()?, Role::Answers, false),
-    },
+    Test::of(&chromium_offers).needs(&[Peer::Chromium]),
+    Test::of(&chromium_answers).needs(&[Peer::Chromium]),
+    Test::of(&chromium_with_chacha20).needs(&[Peer::Chromium]),
+    Test::of(&pion_offers).needs(&[Peer::PionChannels]),
+    Test::of(&pion_answers).needs(&[Peer::PionChannels]),
+    Test::of(&pion_with_a_larger_buffer_offers_whole_mebibytes).needs(&[Peer::PionChannels]),
+    Test::of(&pion_with_a_larger_buffer_answers_with_whole_mebibytes).needs(&[Peer::PionChannels]),
+    Test::of(&aiortc_offers).needs(&[Peer::Aiortc]),
+    Test::of(&aiortc_answers).needs(&[Peer::Aiortc]),
 ];
+
+fn chromium_offers() -> Result<(), Failed> {
+    chromium(Role::Offers, Terms::default())
+}
+
+fn chromium_answers() -> Result<(), Failed> {
+    chromium(Role::Answers, Terms::default())
+}
+
+fn chromium_with_chacha20() -> Result<(), Failed> {
+    let terms = Terms {
+        cipher: CipherChoice::Only(Cipher::ChaCha20Poly1305),
+        ..Terms::default()
+    };
+    chromium(Role::Offers, terms)
+}
+
+fn pion_offers() -> Result<(), Failed> {
+    program("pion", peers::go("channels")?, Role::Offers, false)
+}
+
+fn pion_answers() -> Result<(), Failed> {
+    program("pion", peers::go("channels")?, Role::Answers, false)
+}
+
+fn pion_with_a_larger_buffer_offers_whole_mebibytes() -> Result<(), Failed> {
+    program("pion", peers::go("channels")?, Role::Offers, true)
+}
+
+fn pion_with_a_larger_buffer_answers_with_whole_mebibytes() -> Result<(), Failed> {
+    program("pion", peers::go("channels")?, Role::Answers, true)
+}
+
+fn aiortc_offers() -> Result<(), Failed> {
+    program(
+        "aiortc",
+        peers::aiortc("aiortc_channels.py")?,
+        Role::Offers,
+        false,
+    )
+}
+
+fn aiortc_answers() -> Result<(), Failed> {
+    program(
+        "aiortc",
+        peers::aiortc("aiortc_channels.py")?,
+        Role::Answers,
+        false,
+    )
+}
 
 /// Role of the peer.
 #[derive(Clone, Copy, PartialEq)]

@@ -11,16 +11,8 @@ use crate::process::eventually;
 use crate::server::Server;
 
 pub(crate) const TESTS: &[Test] = &[
-    Test {
-        name: "churn::viewers_leave_in_every_way_and_nothing_stays",
-        needs: &[],
-        run: viewers_leave_in_every_way_and_nothing_stays,
-    },
-    Test {
-        name: "soak::churn::a_thousand_viewers_leave_in_every_way_and_nothing_stays",
-        needs: &[],
-        run: a_thousand_viewers_leave_in_every_way_and_nothing_stays,
-    },
+    Test::of(&viewers_leave_in_every_way_and_nothing_stays),
+    Test::of(&a_thousand_viewers_leave_in_every_way_and_nothing_stays).soak(),
 ];
 
 /// All viewers have one address. Unfinished handshakes end before vanished viewers are forgotten,

@@ -13,46 +13,16 @@ use crate::process::{Running, eventually};
 use crate::server::{Server, glassline, run_to_end};
 
 pub(crate) const TESTS: &[Test] = &[
-    Test {
-        name: "cluster::a_stream_of_one_server_is_watched_at_another_and_its_name_is_taken_there",
-        needs: &[Peer::Nats],
-        run: a_stream_of_one_server_is_watched_at_another_and_its_name_is_taken_there,
-    },
-    Test {
-        name: "cluster::a_viewer_elsewhere_who_comes_before_the_first_frame_waits_for_it",
-        needs: &[Peer::Nats],
-        run: a_viewer_elsewhere_who_comes_before_the_first_frame_waits_for_it,
-    },
-    Test {
-        name: "cluster::a_publisher_whose_server_was_killed_goes_on_at_another_one",
-        needs: &[Peer::Nats],
-        run: a_publisher_whose_server_was_killed_goes_on_at_another_one,
-    },
-    Test {
-        name: "cluster::without_nats_streams_go_on_and_new_ones_are_announced_later",
-        needs: &[Peer::Nats],
-        run: without_nats_streams_go_on_and_new_ones_are_announced_later,
-    },
-    Test {
-        name: "cluster::a_camera_of_two_servers_is_connected_once_and_taken_over",
-        needs: &[Peer::Nats],
-        run: a_camera_of_two_servers_is_connected_once_and_taken_over,
-    },
-    Test {
-        name: "cluster::a_stream_that_is_awaited_here_may_be_published_elsewhere",
-        needs: &[Peer::Nats],
-        run: a_stream_that_is_awaited_here_may_be_published_elsewhere,
-    },
-    Test {
-        name: "cluster::a_drained_server_gives_its_streams_up_and_may_come_back",
-        needs: &[Peer::Nats],
-        run: a_drained_server_gives_its_streams_up_and_may_come_back,
-    },
-    Test {
-        name: "cluster::a_server_that_is_told_to_end_leaves_the_cluster_first",
-        needs: &[Peer::Nats],
-        run: a_server_that_is_told_to_end_leaves_the_cluster_first,
-    },
+    Test::of(&a_stream_of_one_server_is_watched_at_another_and_its_name_is_taken_there)
+        .needs(&[Peer::Nats]),
+    Test::of(&a_viewer_elsewhere_who_comes_before_the_first_frame_waits_for_it)
+        .needs(&[Peer::Nats]),
+    Test::of(&a_publisher_whose_server_was_killed_goes_on_at_another_one).needs(&[Peer::Nats]),
+    Test::of(&without_nats_streams_go_on_and_new_ones_are_announced_later).needs(&[Peer::Nats]),
+    Test::of(&a_camera_of_two_servers_is_connected_once_and_taken_over).needs(&[Peer::Nats]),
+    Test::of(&a_stream_that_is_awaited_here_may_be_published_elsewhere).needs(&[Peer::Nats]),
+    Test::of(&a_drained_server_gives_its_streams_up_and_may_come_back).needs(&[Peer::Nats]),
+    Test::of(&a_server_that_is_told_to_end_leaves_the_cluster_first).needs(&[Peer::Nats]),
 ];
 
 /// Long, for debug builds on a busy machine.

@@ -9,11 +9,11 @@ use crate::peers::{Peer, Test};
 use crate::server::Server;
 use crate::webdriver::Browser;
 
-pub(crate) const TESTS: &[Test] = &[Test {
-    name: "cluster_clip::a_page_on_a_pulled_clip_reads_the_number_in_its_frames",
-    needs: &[Peer::Nats, Peer::Chromium],
-    run: a_page_on_a_pulled_clip_reads_the_number_in_its_frames,
-}];
+pub(crate) const TESTS: &[Test] =
+    &[
+        Test::of(&a_page_on_a_pulled_clip_reads_the_number_in_its_frames)
+            .needs(&[Peer::Nats, Peer::Chromium]),
+    ];
 
 fn a_page_on_a_pulled_clip_reads_the_number_in_its_frames() -> Result<(), Failed> {
     let nats = Nats::start()?;

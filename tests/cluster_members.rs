@@ -13,21 +13,9 @@ use crate::process::eventually;
 use crate::server::{Server, run_to_end, unique, write_file};
 
 pub(crate) const TESTS: &[Test] = &[
-    Test {
-        name: "cluster::a_second_server_of_one_name_ends_and_says_why",
-        needs: &[Peer::Nats],
-        run: a_second_server_of_one_name_ends_and_says_why,
-    },
-    Test {
-        name: "cluster::a_server_with_another_secret_ends_and_says_why",
-        needs: &[Peer::Nats],
-        run: a_server_with_another_secret_ends_and_says_why,
-    },
-    Test {
-        name: "cluster::a_source_that_is_pulled_can_be_added_by_a_reload",
-        needs: &[Peer::Nats],
-        run: a_source_that_is_pulled_can_be_added_by_a_reload,
-    },
+    Test::of(&a_second_server_of_one_name_ends_and_says_why).needs(&[Peer::Nats]),
+    Test::of(&a_server_with_another_secret_ends_and_says_why).needs(&[Peer::Nats]),
+    Test::of(&a_source_that_is_pulled_can_be_added_by_a_reload).needs(&[Peer::Nats]),
 ];
 
 fn yaml(name: &str, secret: &str, nats: &Nats, more: &str) -> String {

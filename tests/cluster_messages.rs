@@ -10,11 +10,11 @@ use crate::peers::{Peer, Test};
 use crate::server::Server;
 use crate::webdriver::Browser;
 
-pub(crate) const TESTS: &[Test] = &[Test {
-    name: "cluster_messages::a_viewer_of_another_server_hears_one_publisher_after_the_other_and_answers",
-    needs: &[Peer::Nats, Peer::Chromium],
-    run: a_viewer_of_another_server_hears_one_publisher_after_the_other_and_answers,
-}];
+pub(crate) const TESTS: &[Test] =
+    &[
+        Test::of(&a_viewer_of_another_server_hears_one_publisher_after_the_other_and_answers)
+            .needs(&[Peer::Nats, Peer::Chromium]),
+    ];
 
 fn node(name: &str, nats: &Nats) -> Result<Server, String> {
     let cluster = format!("{{name: {name}, secret: shared, nats: '{}'}}", nats.url());

@@ -13,11 +13,11 @@ use crate::peers::{Peer, Test};
 use crate::process::eventually;
 use crate::server::{Server, run_to_end};
 
-pub(crate) const TESTS: &[Test] = &[Test {
-    name: "cluster_moq::a_reader_gets_streams_of_other_servers_and_is_sent_away_by_a_drain",
-    needs: &[Peer::Nats],
-    run: a_reader_gets_streams_of_other_servers_and_is_sent_away_by_a_drain,
-}];
+pub(crate) const TESTS: &[Test] =
+    &[
+        Test::of(&a_reader_gets_streams_of_other_servers_and_is_sent_away_by_a_drain)
+            .needs(&[Peer::Nats]),
+    ];
 
 /// Age at which a group is given up.
 const DEADLINE: Duration = Duration::from_secs(2);

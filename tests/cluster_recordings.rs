@@ -15,11 +15,8 @@ use crate::peers::{Peer, Test};
 use crate::process::{eventually, output_folder};
 use crate::server::{Server, command_to_end, unique};
 
-pub(crate) const TESTS: &[Test] = &[Test {
-    name: "cluster_recordings::what_two_servers_recorded_is_one_for_a_third",
-    needs: &[Peer::Nats, Peer::Ffmpeg],
-    run: what_two_servers_recorded_is_one_for_a_third,
-}];
+pub(crate) const TESTS: &[Test] =
+    &[Test::of(&what_two_servers_recorded_is_one_for_a_third).needs(&[Peer::Nats, Peer::Ffmpeg])];
 
 /// Starts a server of the cluster.
 fn node(name: &str, nats: &Nats, more: &str) -> Result<Server, String> {

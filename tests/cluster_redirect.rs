@@ -17,41 +17,16 @@ use crate::signalling::chromium_offer;
 use crate::webdriver::Browser;
 
 pub(crate) const TESTS: &[Test] = &[
-    Test {
-        name: "cluster_redirect::viewers_are_sent_to_the_server_that_has_the_stream",
-        needs: &[Peer::Nats],
-        run: viewers_are_sent_to_the_server_that_has_the_stream,
-    },
-    Test {
-        name: "cluster_redirect::alone::a_burst_of_viewers_stays_within_the_limit_of_each_server",
-        needs: &[Peer::Nats],
-        run: a_burst_of_viewers_stays_within_the_limit_of_each_server,
-    },
-    Test {
-        name: "cluster_redirect::a_player_of_rtsp_is_sent_away_by_a_drain",
-        needs: &[Peer::Nats],
-        run: a_player_of_rtsp_is_sent_away_by_a_drain,
-    },
-    Test {
-        name: "cluster_redirect::a_ticket_opens_one_stream_and_its_session_is_found_from_any_server",
-        needs: &[Peer::Nats],
-        run: a_ticket_opens_one_stream_and_its_session_is_found_from_any_server,
-    },
-    Test {
-        name: "cluster_redirect::a_ticket_does_not_let_in_whom_an_operator_keeps_away",
-        needs: &[Peer::Nats],
-        run: a_ticket_does_not_let_in_whom_an_operator_keeps_away,
-    },
-    Test {
-        name: "cluster_redirect::a_room_is_at_one_server_and_again_at_another_when_that_is_lost",
-        needs: &[Peer::Nats],
-        run: a_room_is_at_one_server_and_again_at_another_when_that_is_lost,
-    },
-    Test {
-        name: "cluster_redirect::the_page_of_one_server_plays_from_another",
-        needs: &[Peer::Nats, Peer::Chromium],
-        run: the_page_of_one_server_plays_from_another,
-    },
+    Test::of(&viewers_are_sent_to_the_server_that_has_the_stream).needs(&[Peer::Nats]),
+    Test::of(&a_burst_of_viewers_stays_within_the_limit_of_each_server)
+        .needs(&[Peer::Nats])
+        .alone(),
+    Test::of(&a_player_of_rtsp_is_sent_away_by_a_drain).needs(&[Peer::Nats]),
+    Test::of(&a_ticket_opens_one_stream_and_its_session_is_found_from_any_server)
+        .needs(&[Peer::Nats]),
+    Test::of(&a_ticket_does_not_let_in_whom_an_operator_keeps_away).needs(&[Peer::Nats]),
+    Test::of(&a_room_is_at_one_server_and_again_at_another_when_that_is_lost).needs(&[Peer::Nats]),
+    Test::of(&the_page_of_one_server_plays_from_another).needs(&[Peer::Nats, Peer::Chromium]),
 ];
 
 const TOKEN: &str = "look-at-everything";

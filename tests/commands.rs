@@ -14,56 +14,16 @@ use crate::process::eventually;
 use crate::server::{Server, run_to_end, write_file};
 
 pub(crate) const TESTS: &[Test] = &[
-    Test {
-        name: "commands::a_missing_file_is_named",
-        needs: &[],
-        run: a_missing_file_is_named,
-    },
-    Test {
-        name: "commands::a_truncated_file_is_named_with_the_byte",
-        needs: &[],
-        run: a_truncated_file_is_named_with_the_byte,
-    },
-    Test {
-        name: "commands::a_port_in_use_is_named",
-        needs: &[],
-        run: a_port_in_use_is_named,
-    },
-    Test {
-        name: "commands::an_unknown_key_gets_a_suggestion",
-        needs: &[],
-        run: an_unknown_key_gets_a_suggestion,
-    },
-    Test {
-        name: "commands::config_check_is_silent_about_a_good_file",
-        needs: &[],
-        run: config_check_passes_a_good_file,
-    },
-    Test {
-        name: "commands::config_check_tries_what_a_file_names",
-        needs: &[],
-        run: config_check_tries_what_a_file_names,
-    },
-    Test {
-        name: "commands::a_wrong_flag_is_a_usage_error",
-        needs: &[],
-        run: a_wrong_flag_is_a_usage_error,
-    },
-    Test {
-        name: "commands::trace_names_a_stream_that_is_not_there",
-        needs: &[],
-        run: trace_names_a_stream_that_is_not_there,
-    },
-    Test {
-        name: "commands::sighup_has_users_read_again",
-        needs: &[],
-        run: sighup_has_users_read_again,
-    },
-    Test {
-        name: "commands::sigterm_drains",
-        needs: &[],
-        run: sigterm_drains,
-    },
+    Test::of(&a_missing_file_is_named),
+    Test::of(&a_truncated_file_is_named_with_the_byte),
+    Test::of(&a_port_in_use_is_named),
+    Test::of(&an_unknown_key_gets_a_suggestion),
+    Test::of(&config_check_is_silent_about_a_good_file),
+    Test::of(&config_check_tries_what_a_file_names),
+    Test::of(&a_wrong_flag_is_a_usage_error),
+    Test::of(&trace_names_a_stream_that_is_not_there),
+    Test::of(&sighup_has_users_read_again),
+    Test::of(&sigterm_drains),
 ];
 
 /// Lock of the ports that a program listens at unless told otherwise.
@@ -113,7 +73,7 @@ fn an_unknown_key_gets_a_suggestion() -> Result<(), Failed> {
     fails_with(&["serve", &path], 2, &words)
 }
 
-fn config_check_passes_a_good_file() -> Result<(), Failed> {
+fn config_check_is_silent_about_a_good_file() -> Result<(), Failed> {
     let path = write_file(
         "good.yml",
         b"http: {address: \"127.0.0.1:8889\"}\nsources: {cam: demo}\n",

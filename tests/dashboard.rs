@@ -15,41 +15,14 @@ use crate::server::{Server, run_to_end, write_file};
 use crate::webdriver::Browser;
 
 pub(crate) const TESTS: &[Test] = &[
-    Test {
-        name: "dashboard::shows_streams_viewers_and_failures_and_ends_a_viewer",
-        needs: &[Peer::Chromium, Peer::Ffmpeg],
-        run: shows_streams_viewers_and_failures_and_ends_a_viewer,
-    },
-    Test {
-        name: "dashboard::a_phone_adds_a_camera_by_keyboard_and_shows_a_load_test",
-        needs: &[Peer::Chromium],
-        run: a_phone_adds_a_camera_by_keyboard_and_shows_a_load_test,
-    },
-    Test {
-        name: "dashboard::thirteen_streams_show_the_five_that_are_broken_first",
-        needs: &[Peer::Chromium],
-        run: thirteen_streams_show_the_five_that_are_broken_first,
-    },
-    Test {
-        name: "dashboard::the_first_token_is_shown_once_and_signs_its_maker_in",
-        needs: &[Peer::Chromium],
-        run: the_first_token_is_shown_once_and_signs_its_maker_in,
-    },
-    Test {
-        name: "dashboard::comes_back_after_a_restart_of_the_server",
-        needs: &[Peer::Chromium],
-        run: comes_back_after_a_restart_of_the_server,
-    },
-    Test {
-        name: "dashboard::an_operator_signs_in_and_out",
-        needs: &[Peer::Chromium],
-        run: an_operator_signs_in_and_out,
-    },
-    Test {
-        name: "dashboard::axe_finds_nothing_serious_on_any_page",
-        needs: &[Peer::Chromium, Peer::Axe],
-        run: axe_finds_nothing_serious_on_any_page,
-    },
+    Test::of(&shows_streams_viewers_and_failures_and_ends_a_viewer)
+        .needs(&[Peer::Chromium, Peer::Ffmpeg]),
+    Test::of(&a_phone_adds_a_camera_by_keyboard_and_shows_a_load_test).needs(&[Peer::Chromium]),
+    Test::of(&thirteen_streams_show_the_five_that_are_broken_first).needs(&[Peer::Chromium]),
+    Test::of(&the_first_token_is_shown_once_and_signs_its_maker_in).needs(&[Peer::Chromium]),
+    Test::of(&comes_back_after_a_restart_of_the_server).needs(&[Peer::Chromium]),
+    Test::of(&an_operator_signs_in_and_out).needs(&[Peer::Chromium]),
+    Test::of(&axe_finds_nothing_serious_on_any_page).needs(&[Peer::Chromium, Peer::Axe]),
 ];
 
 /// Long, for a busy machine.

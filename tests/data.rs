@@ -12,36 +12,12 @@ use crate::server::{glassline, unique, write_file};
 use crate::webdriver::Browser;
 
 pub(crate) const TESTS: &[Test] = &[
-    Test {
-        name: "data::two_processes_tell_the_same_run_as_json_rows_and_a_chart",
-        needs: &[],
-        run: two_processes_tell_the_same_run_as_json_rows_and_a_chart,
-    },
-    Test {
-        name: "soak::data::half_a_minute_of_messages_keeps_its_goodput",
-        needs: &[],
-        run: half_a_minute_of_messages_keeps_its_goodput,
-    },
-    Test {
-        name: "data::chromium_runs_the_test_in_the_page",
-        needs: &[Peer::Chromium],
-        run: chromium_runs_the_test_in_the_page,
-    },
-    Test {
-        name: "data::a_relay_is_used_when_it_must_be_and_told",
-        needs: &[Peer::Coturn],
-        run: a_relay_is_used_when_it_must_be_and_told,
-    },
-    Test {
-        name: "data::a_direct_path_is_preferred_to_a_relay",
-        needs: &[Peer::Coturn],
-        run: a_direct_path_is_preferred_to_a_relay,
-    },
-    Test {
-        name: "data::where_udp_is_blocked_the_relay_is_reached_by_tcp_and_tls",
-        needs: &[Peer::Coturn],
-        run: where_udp_is_blocked_the_relay_is_reached_by_tcp_and_tls,
-    },
+    Test::of(&two_processes_tell_the_same_run_as_json_rows_and_a_chart),
+    Test::of(&half_a_minute_of_messages_keeps_its_goodput).soak(),
+    Test::of(&chromium_runs_the_test_in_the_page).needs(&[Peer::Chromium]),
+    Test::of(&a_relay_is_used_when_it_must_be_and_told).needs(&[Peer::Coturn]),
+    Test::of(&a_direct_path_is_preferred_to_a_relay).needs(&[Peer::Coturn]),
+    Test::of(&where_udp_is_blocked_the_relay_is_reached_by_tcp_and_tls).needs(&[Peer::Coturn]),
 ];
 
 /// Long enough for two handshakes and two seconds, in a debug build.

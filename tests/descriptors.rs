@@ -15,21 +15,9 @@ use crate::process::eventually;
 use crate::server::Server;
 
 pub(crate) const TESTS: &[Test] = &[
-    Test {
-        name: "descriptors::half_open_requests_leave_descriptors_to_others",
-        needs: &[],
-        run: half_open_requests_leave_descriptors_to_others,
-    },
-    Test {
-        name: "descriptors::half_open_rtsp_connections_make_room",
-        needs: &[],
-        run: half_open_rtsp_connections_make_room,
-    },
-    Test {
-        name: "descriptors::an_empty_table_of_descriptors_is_survived",
-        needs: &[],
-        run: an_empty_table_of_descriptors_is_survived,
-    },
+    Test::of(&half_open_requests_leave_descriptors_to_others),
+    Test::of(&half_open_rtsp_connections_make_room),
+    Test::of(&an_empty_table_of_descriptors_is_survived),
 ];
 
 /// Long, for a busy machine.

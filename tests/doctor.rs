@@ -10,31 +10,19 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use libtest_mimic::Failed;
 use serde_json::Value;
 
-use crate::namespace::{self, HERE, INTERFACE, Neighbor, drop_udp};
+use crate::namespace::{HERE, INTERFACE, Neighbor, drop_udp};
 use crate::peers::{Peer, Test, script, system_python};
 use crate::ports::{free_port, free_ports};
 use crate::process::Running;
 use crate::server::{Server, glassline, run_to_end, write_file};
 
 pub(crate) const TESTS: &[Test] = &[
-    Test {
-        name: "doctor::a_healthy_configuration_publishes_and_plays",
-        needs: &[],
-        run: a_healthy_configuration_publishes_and_plays,
-    },
-    Test {
-        name: "doctor::a_server_is_examined_by_ipv6_and_by_a_name_of_both_versions",
-        needs: &[Peer::Ipv6],
-        run: a_server_is_examined_by_ipv6_and_by_a_name_of_both_versions,
-    },
-    Test {
-        name: FAULTS,
-        needs: &[Peer::Namespaces],
-        run: || namespace::inside(FAULTS, LONG, each_fault_is_found),
-    },
+    Test::of(&a_healthy_configuration_publishes_and_plays),
+    Test::of(&a_server_is_examined_by_ipv6_and_by_a_name_of_both_versions).needs(&[Peer::Ipv6]),
+    Test::of(&each_fault_is_found_in_network_namespaces)
+        .needs(&[Peer::Namespaces])
+        .in_namespace(LONG),
 ];
-
-const FAULTS: &str = "doctor::each_fault_is_found_in_network_namespaces";
 
 /// Long, for eight runs of a debug build on a busy machine.
 const LONG: Duration = Duration::from_secs(240);
@@ -193,7 +181,7 @@ type Fault = fn(&Neighbor) -> Result<(), String>;
 const TOGETHER: usize = 2;
 
 /// Examines two faults at a time: more of them would wait for each other's processor.
-fn each_fault_is_found() -> Result<(), Failed> {
+fn each_fault_is_found_in_network_namespaces() -> Result<(), Failed> {
     let neighbor = Neighbor::start()?;
     let neighbor = &neighbor;
     let faults: [Fault; 8] = [

@@ -14,11 +14,9 @@ use crate::process::eventually;
 use crate::server::Server;
 use crate::webdriver::Browser;
 
-pub(crate) const TESTS: &[Test] = &[Test {
-    name: "alone::far_viewers::lost_packets_are_rebuilt_without_asking",
-    needs: &[Peer::Ffmpeg, Peer::Chromium],
-    run: lost_packets_are_rebuilt_without_asking,
-}];
+pub(crate) const TESTS: &[Test] = &[Test::of(&lost_packets_are_rebuilt_without_asking)
+    .needs(&[Peer::Ffmpeg, Peer::Chromium])
+    .alone()];
 
 /// Time that each viewer is watched, from the first FEC packet on.
 const WATCHED: Duration = Duration::from_secs(20);

@@ -14,21 +14,9 @@ use crate::webdriver::Browser;
 const NEEDS: &[Peer] = &[Peer::Chromium, Peer::Ffmpeg];
 
 pub(crate) const TESTS: &[Test] = &[
-    Test {
-        name: "files::a_file_of_ones_own_plays_with_audio_and_loops_without_a_break",
-        needs: NEEDS,
-        run: a_file_of_ones_own_plays_with_audio_and_loops_without_a_break,
-    },
-    Test {
-        name: "files::a_stream_of_audio_alone_plays",
-        needs: NEEDS,
-        run: a_stream_of_audio_alone_plays,
-    },
-    Test {
-        name: "files::the_page_of_a_refused_stream_names_the_reason_alone",
-        needs: NEEDS,
-        run: the_page_of_a_refused_stream_names_the_reason_alone,
-    },
+    Test::of(&a_file_of_ones_own_plays_with_audio_and_loops_without_a_break).needs(NEEDS),
+    Test::of(&a_stream_of_audio_alone_plays).needs(NEEDS),
+    Test::of(&the_page_of_a_refused_stream_names_the_reason_alone).needs(NEEDS),
 ];
 
 const PATIENCE: Duration = Duration::from_secs(30);

@@ -11,32 +11,21 @@ use serde_json::json;
 
 use crate::browser::ensure;
 use crate::marionette::Firefox;
-use crate::namespace::{self, ip};
+use crate::namespace::ip;
 use crate::peers::{Peer, Test};
 use crate::server::Server;
 
 pub(crate) const TESTS: &[Test] = &[
-    Test {
-        name: ELSEWHERE,
-        needs: &[Peer::Firefox],
-        run: || namespace::inside(ELSEWHERE, 3 * LONG, publishes_and_watches_at_an_address),
-    },
-    Test {
-        name: HERE,
-        needs: &[Peer::Firefox],
-        run: || namespace::inside(HERE, 3 * LONG, publishes_and_watches_on_the_servers_machine),
-    },
-    Test {
-        name: HLS,
-        needs: &[Peer::Firefox],
-        run: || namespace::inside(HLS, 3 * LONG, plays_by_hls_what_webrtc_does_not_bring),
-    },
+    Test::of(&publishes_and_watches_by_the_pages)
+        .needs(&[Peer::Firefox])
+        .in_namespace(LONG.saturating_mul(3)),
+    Test::of(&publishes_and_watches_on_the_machine_of_a_server_with_defaults)
+        .needs(&[Peer::Firefox])
+        .in_namespace(LONG.saturating_mul(3)),
+    Test::of(&plays_by_hls_what_webrtc_does_not_bring)
+        .needs(&[Peer::Firefox])
+        .in_namespace(LONG.saturating_mul(3)),
 ];
-
-const ELSEWHERE: &str = "firefox::publishes_and_watches_by_the_pages";
-const HERE: &str = "firefox::publishes_and_watches_on_the_machine_of_a_server_with_defaults";
-
-const HLS: &str = "firefox::plays_by_hls_what_webrtc_does_not_bring";
 
 /// Longest time from the opening of a page to its first frame, for a debug build on a busy machine.
 const FIRST_FRAME_MS_MAX: f64 = 5000.0;
@@ -62,14 +51,14 @@ fn make_interface() -> Result<(), Failed> {
     Ok(())
 }
 
-fn publishes_and_watches_at_an_address() -> Result<(), Failed> {
+fn publishes_and_watches_by_the_pages() -> Result<(), Failed> {
     make_interface()?;
     let media = format!("media: {{address: '{ADDRESS}:0'}}");
     publishes_and_watches(&Server::configured(&media, &[])?)
 }
 
 /// The server listens at 127.0.0.1 alone, for pages and for media.
-fn publishes_and_watches_on_the_servers_machine() -> Result<(), Failed> {
+fn publishes_and_watches_on_the_machine_of_a_server_with_defaults() -> Result<(), Failed> {
     make_interface()?;
     publishes_and_watches(&Server::configured("{}", &[])?)
 }

@@ -7,42 +7,23 @@ use libtest_mimic::Failed;
 use crate::browser::PATIENCE;
 use crate::coturn::Coturn;
 use crate::http;
-use crate::namespace::{self, HERE, Neighbor, browser_of, drop_udp};
+use crate::namespace::{HERE, Neighbor, browser_of, drop_udp};
 use crate::peers::{Peer, Test};
 use crate::server::Server;
 use crate::webdriver::Browser;
 
 pub(crate) const TESTS: &[Test] = &[
-    Test {
-        name: "firewalls::a_browser_without_udp_plays_over_tcp",
-        needs: &[Peer::Chromium],
-        run: a_browser_without_udp_plays_over_tcp,
-    },
-    Test {
-        name: "firewalls::a_browser_without_udp_plays_through_a_turn_server",
-        needs: &[Peer::Chromium, Peer::Coturn],
-        run: a_browser_without_udp_plays_through_a_turn_server,
-    },
-    Test {
-        name: FIREWALL,
-        needs: &[Peer::Chromium, Peer::Coturn, Peer::Namespaces],
-        run: || namespace::inside(FIREWALL, LONG, a_firewall_that_drops_udp_is_passed),
-    },
-    Test {
-        name: VPN,
-        needs: &[Peer::Chromium, Peer::Namespaces],
-        run: || namespace::inside(VPN, LONG, a_browser_whose_default_route_is_a_vpn_plays),
-    },
-    Test {
-        name: "firewalls::a_browser_prefers_udp",
-        needs: &[Peer::Chromium],
-        run: a_browser_prefers_udp,
-    },
+    Test::of(&a_browser_without_udp_plays_over_tcp).needs(&[Peer::Chromium]),
+    Test::of(&a_browser_without_udp_plays_through_a_turn_server)
+        .needs(&[Peer::Chromium, Peer::Coturn]),
+    Test::of(&a_firewall_that_drops_udp_is_passed)
+        .needs(&[Peer::Chromium, Peer::Coturn, Peer::Namespaces])
+        .in_namespace(LONG),
+    Test::of(&a_browser_whose_default_route_is_a_vpn_plays)
+        .needs(&[Peer::Chromium, Peer::Namespaces])
+        .in_namespace(LONG),
+    Test::of(&a_browser_prefers_udp).needs(&[Peer::Chromium]),
 ];
-
-const FIREWALL: &str = "firewalls::a_firewall_that_drops_udp_is_passed";
-
-const VPN: &str = "firewalls::a_browser_whose_default_route_is_a_vpn_plays";
 
 /// Long, for a browser in a namespace on a busy machine.
 const LONG: Duration = Duration::from_secs(240);

@@ -11,16 +11,10 @@ use crate::server::{Server, glassline, run_to_end};
 use crate::whip::seen;
 
 pub(crate) const TESTS: &[Test] = &[
-    Test {
-        name: "folders::a_name_with_folders_is_published_and_played_by_rtsp_whip_and_whep",
-        needs: &[Peer::Ffmpeg],
-        run: a_name_with_folders_is_published_and_played_by_rtsp_whip_and_whep,
-    },
-    Test {
-        name: "folders::a_name_with_folders_crosses_a_cluster_and_that_of_a_source_is_taken",
-        needs: &[Peer::Nats],
-        run: a_name_with_folders_crosses_a_cluster_and_that_of_a_source_is_taken,
-    },
+    Test::of(&a_name_with_folders_is_published_and_played_by_rtsp_whip_and_whep)
+        .needs(&[Peer::Ffmpeg]),
+    Test::of(&a_name_with_folders_crosses_a_cluster_and_that_of_a_source_is_taken)
+        .needs(&[Peer::Nats]),
 ];
 
 fn a_name_with_folders_is_published_and_played_by_rtsp_whip_and_whep() -> Result<(), Failed> {

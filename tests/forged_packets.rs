@@ -16,11 +16,12 @@ use crate::process::eventually;
 use crate::server::Server;
 use crate::webdriver::Browser;
 
-pub(crate) const TESTS: &[Test] = &[Test {
-    name: "alone::forged_packets::a_publisher_and_chromium_prove_their_addresses_and_get_in",
-    needs: &[Peer::Chromium],
-    run: a_publisher_and_chromium_prove_their_addresses_and_get_in,
-}];
+pub(crate) const TESTS: &[Test] =
+    &[
+        Test::of(&a_publisher_and_chromium_prove_their_addresses_and_get_in)
+            .needs(&[Peer::Chromium])
+            .alone(),
+    ];
 
 /// Packets that were answered by a question for a proof.
 const RETRIED: &str = "glassline_quic_retried_total";

@@ -18,31 +18,11 @@ use crate::timeline::Recording;
 use crate::webdriver::Browser;
 
 pub(crate) const TESTS: &[Test] = &[
-    Test {
-        name: "hls::ffmpeg_plays_video_and_audio_without_a_hole",
-        needs: &[Peer::Ffmpeg],
-        run: ffmpeg_plays_video_and_audio_without_a_hole,
-    },
-    Test {
-        name: "hls::ffmpeg_plays_what_was_recorded_and_goes_on_with_the_present",
-        needs: &[Peer::Ffmpeg],
-        run: ffmpeg_plays_what_was_recorded_and_goes_on_with_the_present,
-    },
-    Test {
-        name: "hls::every_kind_of_source_plays_and_keeps_the_rules",
-        needs: &[Peer::Ffmpeg],
-        run: every_kind_of_source_plays_and_keeps_the_rules,
-    },
-    Test {
-        name: "hls::a_viewer_at_another_server_of_the_cluster_plays",
-        needs: &[Peer::Ffmpeg, Peer::Nats],
-        run: a_viewer_at_another_server_of_the_cluster_plays,
-    },
-    Test {
-        name: "hls::hls_js_goes_back_to_what_was_recorded",
-        needs: &[Peer::Chromium],
-        run: hls_js_goes_back_to_what_was_recorded,
-    },
+    Test::of(&ffmpeg_plays_video_and_audio_without_a_hole).needs(&[Peer::Ffmpeg]),
+    Test::of(&ffmpeg_plays_what_was_recorded_and_goes_on_with_the_present).needs(&[Peer::Ffmpeg]),
+    Test::of(&every_kind_of_source_plays_and_keeps_the_rules).needs(&[Peer::Ffmpeg]),
+    Test::of(&a_viewer_at_another_server_of_the_cluster_plays).needs(&[Peer::Ffmpeg, Peer::Nats]),
+    Test::of(&hls_js_goes_back_to_what_was_recorded).needs(&[Peer::Chromium]),
 ];
 
 /// Seconds that are played.

@@ -16,16 +16,10 @@ use crate::process::{Running, eventually, output_folder};
 use crate::server::{Server, glassline, unique};
 
 pub(crate) const TESTS: &[Test] = &[
-    Test {
-        name: "hls_cache::requests_at_the_server_do_not_grow_with_viewers",
-        needs: &[Peer::Nginx],
-        run: requests_at_the_server_do_not_grow_with_viewers,
-    },
-    Test {
-        name: "soak::hls_cache::a_thousand_viewers_ask_no_more_of_the_server_than_ten",
-        needs: &[Peer::Nginx],
-        run: a_thousand_viewers_ask_no_more_of_the_server_than_ten,
-    },
+    Test::of(&requests_at_the_server_do_not_grow_with_viewers).needs(&[Peer::Nginx]),
+    Test::of(&a_thousand_viewers_ask_no_more_of_the_server_than_ten)
+        .needs(&[Peer::Nginx])
+        .soak(),
 ];
 
 const GUIDE: &str = include_str!("../docs/guides/hls.md");

@@ -14,21 +14,12 @@ use crate::server::{Server, glassline};
 use crate::webdriver::Browser;
 
 pub(crate) const TESTS: &[Test] = &[
-    Test {
-        name: "hls_changes::playlists_keep_the_rules_behind_another_size_and_another_codec",
-        needs: &[Peer::Ffmpeg],
-        run: playlists_keep_the_rules_behind_another_size_and_another_codec,
-    },
-    Test {
-        name: "hls_changes::hls_js_plays_on_behind_another_size_and_another_codec",
-        needs: &[Peer::Ffmpeg, Peer::Chromium],
-        run: hls_js_plays_on_behind_another_size_and_another_codec,
-    },
-    Test {
-        name: "hls_changes::hls_js_plays_on_without_audio_and_without_video",
-        needs: &[Peer::Ffmpeg, Peer::Chromium],
-        run: hls_js_plays_on_without_audio_and_without_video,
-    },
+    Test::of(&playlists_keep_the_rules_behind_another_size_and_another_codec)
+        .needs(&[Peer::Ffmpeg]),
+    Test::of(&hls_js_plays_on_behind_another_size_and_another_codec)
+        .needs(&[Peer::Ffmpeg, Peer::Chromium]),
+    Test::of(&hls_js_plays_on_without_audio_and_without_video)
+        .needs(&[Peer::Ffmpeg, Peer::Chromium]),
 ];
 
 /// A publisher of a test pattern and a tone.

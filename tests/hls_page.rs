@@ -11,31 +11,13 @@ use crate::webdriver::Browser;
 const NEEDS: &[Peer] = &[Peer::Chromium];
 
 pub(crate) const TESTS: &[Test] = &[
-    Test {
-        name: "hls_page::a_page_that_ice_does_not_reach_plays_by_hls_and_says_why",
-        needs: NEEDS,
-        run: a_page_that_ice_does_not_reach_plays_by_hls_and_says_why,
-    },
-    Test {
-        name: "hls_page::webrtc_that_connects_late_takes_the_place_of_hls_once",
-        needs: NEEDS,
-        run: webrtc_that_connects_late_takes_the_place_of_hls_once,
-    },
-    Test {
-        name: "alone::hls_page::a_path_that_webrtc_comes_through_costs_no_request_for_hls",
-        needs: NEEDS,
-        run: a_path_that_webrtc_comes_through_costs_no_request_for_hls,
-    },
-    Test {
-        name: "hls_page::video_that_the_browser_does_not_take_by_webrtc_plays_by_hls",
-        needs: NEEDS,
-        run: video_that_the_browser_does_not_take_by_webrtc_plays_by_hls,
-    },
-    Test {
-        name: "hls_page::a_viewer_chooses_how_it_plays_and_the_page_remembers",
-        needs: NEEDS,
-        run: a_viewer_chooses_how_it_plays_and_the_page_remembers,
-    },
+    Test::of(&a_page_that_ice_does_not_reach_plays_by_hls_and_says_why).needs(NEEDS),
+    Test::of(&webrtc_that_connects_late_takes_the_place_of_hls_once).needs(NEEDS),
+    Test::of(&a_path_that_webrtc_comes_through_costs_no_request_for_hls)
+        .needs(NEEDS)
+        .alone(),
+    Test::of(&video_that_the_browser_does_not_take_by_webrtc_plays_by_hls).needs(NEEDS),
+    Test::of(&a_viewer_chooses_how_it_plays_and_the_page_remembers).needs(NEEDS),
 ];
 
 /// Chromium opens no UDP socket under this policy, as if a firewall dropped all UDP.

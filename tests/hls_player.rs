@@ -11,48 +11,34 @@ use serde_json::{Value, json};
 
 use crate::browser::{PATIENCE, ensure};
 use crate::mediamtx::MediaMtx;
-use crate::namespace::{self, HERE, Neighbor, browser_of};
+use crate::namespace::{HERE, Neighbor, browser_of};
 use crate::peers::{Peer, Test};
 use crate::server::Server;
 use crate::webdriver::Browser;
 use crate::{figure, http};
 
 pub(crate) const TESTS: &[Test] = &[
-    Test {
-        name: "hls_player::alone::it_plays_near_live",
-        needs: &[Peer::Chromium],
-        run: it_plays_near_live,
-    },
-    Test {
-        name: LOSS_SHORT,
-        needs: &[Peer::Chromium, Peer::Namespaces, Peer::Tun],
-        run: || namespace::inside(LOSS_SHORT, LONG, it_plays_where_packets_are_lost),
-    },
-    Test {
-        name: "soak::hls_player::ten_minutes_without_a_stall",
-        needs: &[Peer::Chromium],
-        run: ten_minutes_without_a_stall,
-    },
-    Test {
-        name: "soak::hls_player::loopback_beside_mediamtx",
-        needs: &[Peer::Chromium],
-        run: loopback_beside_mediamtx,
-    },
-    Test {
-        name: LOSS,
-        needs: &[Peer::Chromium, Peer::Namespaces, Peer::Tun],
-        run: || namespace::inside(LOSS, 4 * LONG, loss_beside_mediamtx),
-    },
-    Test {
-        name: "soak::hls_player::first_frame_of_the_page",
-        needs: &[Peer::Chromium],
-        run: first_frame_of_the_page,
-    },
+    Test::of(&it_plays_near_live)
+        .needs(&[Peer::Chromium])
+        .alone(),
+    Test::of(&it_plays_where_packets_are_lost)
+        .needs(&[Peer::Chromium, Peer::Namespaces, Peer::Tun])
+        .alone()
+        .in_namespace(LONG),
+    Test::of(&ten_minutes_without_a_stall)
+        .needs(&[Peer::Chromium])
+        .soak(),
+    Test::of(&loopback_beside_mediamtx)
+        .needs(&[Peer::Chromium])
+        .soak(),
+    Test::of(&loss_beside_mediamtx)
+        .needs(&[Peer::Chromium, Peer::Namespaces, Peer::Tun])
+        .soak()
+        .in_namespace(LONG.saturating_mul(4)),
+    Test::of(&first_frame_of_the_page)
+        .needs(&[Peer::Chromium])
+        .soak(),
 ];
-
-const LOSS_SHORT: &str = "hls_player::alone::it_plays_where_packets_are_lost";
-
-const LOSS: &str = "soak::hls_player::loss_beside_mediamtx";
 
 /// Long, for a browser in a namespace on a busy machine.
 const LONG: Duration = Duration::from_secs(240);

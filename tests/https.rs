@@ -18,16 +18,8 @@ use crate::webdriver::Browser;
 const NEEDS: &[Peer] = &[Peer::Chromium, Peer::Certutil];
 
 pub(crate) const TESTS: &[Test] = &[
-    Test {
-        name: "https::chromium_accepts_a_trusted_private_authority_and_gives_the_microphone",
-        needs: NEEDS,
-        run: chromium_accepts_a_trusted_private_authority_and_gives_the_microphone,
-    },
-    Test {
-        name: "https::pages_below_a_base_path_request_nothing_outside_of_the_path",
-        needs: &[Peer::Chromium],
-        run: pages_below_a_base_path_request_nothing_outside_of_the_path,
-    },
+    Test::of(&chromium_accepts_a_trusted_private_authority_and_gives_the_microphone).needs(NEEDS),
+    Test::of(&pages_below_a_base_path_request_nothing_outside_of_the_path).needs(&[Peer::Chromium]),
 ];
 
 /// A user's home folder, with the database of certificates that the browser trusts.

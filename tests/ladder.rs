@@ -14,19 +14,13 @@ use crate::process::{Running, eventually, output_folder};
 use crate::server::Server;
 use crate::webdriver::Browser;
 
-pub(crate) const TESTS: &[Test] = &[Test {
-    name: NARROW,
-    needs: &[Peer::Chromium, Peer::Ffmpeg, Peer::Namespaces],
-    run: || {
-        namespace::inside(
-            NARROW,
-            LONG,
-            a_viewer_on_a_narrow_path_gets_a_rung_and_comes_back,
-        )
-    },
-}];
-
-const NARROW: &str = "alone::ladder::a_viewer_on_a_narrow_path_gets_a_rung_and_comes_back";
+pub(crate) const TESTS: &[Test] =
+    &[
+        Test::of(&a_viewer_on_a_narrow_path_gets_a_rung_and_comes_back)
+            .needs(&[Peer::Chromium, Peer::Ffmpeg, Peer::Namespaces])
+            .alone()
+            .in_namespace(LONG),
+    ];
 
 /// Long, for a browser in a namespace on a busy machine.
 const LONG: Duration = Duration::from_secs(240);

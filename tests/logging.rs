@@ -14,21 +14,9 @@ use crate::process::eventually;
 use crate::server::glassline;
 
 pub(crate) const TESTS: &[Test] = &[
-    Test {
-        name: "logging::a_reader_that_stops_reading_holds_up_nothing",
-        needs: &[],
-        run: a_reader_that_stops_reading_holds_up_nothing,
-    },
-    Test {
-        name: "logging::long_paths_of_strangers_are_short_lines",
-        needs: &[],
-        run: long_paths_of_strangers_are_short_lines,
-    },
-    Test {
-        name: "logging::each_line_is_an_object_where_json_is_asked_for",
-        needs: &[],
-        run: each_line_is_an_object_where_json_is_asked_for,
-    },
+    Test::of(&a_reader_that_stops_reading_holds_up_nothing),
+    Test::of(&long_paths_of_strangers_are_short_lines),
+    Test::of(&each_line_is_an_object_where_json_is_asked_for),
 ];
 
 const SDP: &str = "v=0\r\ns=x\r\nm=audio 0 RTP/AVP 0\r\n";

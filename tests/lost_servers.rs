@@ -20,46 +20,25 @@ use crate::signalling::chromium_offer;
 use crate::webdriver::Browser;
 
 pub(crate) const TESTS: &[Test] = &[
-    Test {
-        name: "lost_servers::a_session_is_found_behind_a_balancer_that_knows_no_public_address",
-        needs: &[Peer::Nats],
-        run: a_session_is_found_behind_a_balancer_that_knows_no_public_address,
-    },
-    Test {
-        name: "lost_servers::a_balancer_sees_on_the_public_port_whether_a_server_drains",
-        needs: &[Peer::Nats],
-        run: a_balancer_sees_on_the_public_port_whether_a_server_drains,
-    },
-    Test {
-        name: "lost_servers::what_notices_a_loss_in_the_page_is_right",
-        needs: &[Peer::Chromium],
-        run: what_notices_a_loss_in_the_page_is_right,
-    },
-    Test {
-        name: "lost_servers::alone::the_page_behind_a_balancer_goes_to_another_server",
-        needs: &[Peer::Nats, Peer::Chromium],
-        run: the_page_behind_a_balancer_goes_to_another_server,
-    },
-    Test {
-        name: "lost_servers::alone::the_page_of_a_server_goes_to_one_that_the_cluster_named",
-        needs: &[Peer::Nats, Peer::Chromium],
-        run: the_page_of_a_server_goes_to_one_that_the_cluster_named,
-    },
-    Test {
-        name: "lost_servers::alone::a_page_goes_to_a_server_that_came_after_it",
-        needs: &[Peer::Nats, Peer::Chromium],
-        run: a_page_goes_to_a_server_that_came_after_it,
-    },
-    Test {
-        name: "lost_servers::alone::a_publisher_goes_to_one_that_the_cluster_named",
-        needs: &[Peer::Nats],
-        run: a_publisher_goes_to_one_that_the_cluster_named,
-    },
-    Test {
-        name: "lost_servers::alone::participants_meet_again_at_another_server",
-        needs: &[Peer::Nats, Peer::Chromium],
-        run: participants_meet_again_at_another_server,
-    },
+    Test::of(&a_session_is_found_behind_a_balancer_that_knows_no_public_address)
+        .needs(&[Peer::Nats]),
+    Test::of(&a_balancer_sees_on_the_public_port_whether_a_server_drains).needs(&[Peer::Nats]),
+    Test::of(&what_notices_a_loss_in_the_page_is_right).needs(&[Peer::Chromium]),
+    Test::of(&the_page_behind_a_balancer_goes_to_another_server)
+        .needs(&[Peer::Nats, Peer::Chromium])
+        .alone(),
+    Test::of(&the_page_of_a_server_goes_to_one_that_the_cluster_named)
+        .needs(&[Peer::Nats, Peer::Chromium])
+        .alone(),
+    Test::of(&a_page_goes_to_a_server_that_came_after_it)
+        .needs(&[Peer::Nats, Peer::Chromium])
+        .alone(),
+    Test::of(&a_publisher_goes_to_one_that_the_cluster_named)
+        .needs(&[Peer::Nats])
+        .alone(),
+    Test::of(&participants_meet_again_at_another_server)
+        .needs(&[Peer::Nats, Peer::Chromium])
+        .alone(),
 ];
 
 /// Longest time until a client is served again, on a machine with a load of 8. ICE alone takes more than

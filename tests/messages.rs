@@ -10,11 +10,8 @@ use crate::process::eventually;
 use crate::server::Server;
 use crate::webdriver::Browser;
 
-pub(crate) const TESTS: &[Test] = &[Test {
-    name: "messages::chromium_publishes_to_viewers_and_hears_them",
-    needs: &[Peer::Chromium],
-    run: chromium_publishes_to_viewers_and_hears_them,
-}];
+pub(crate) const TESTS: &[Test] =
+    &[Test::of(&chromium_publishes_to_viewers_and_hears_them).needs(&[Peer::Chromium])];
 
 fn chromium_publishes_to_viewers_and_hears_them() -> Result<(), Failed> {
     let server = Server::configured("webrtc: {data: {viewers: write}}", &["demo"])?;

@@ -17,11 +17,8 @@ use crate::peers::{Peer, Test};
 use crate::server::Server;
 use crate::webdriver::Browser;
 
-pub(crate) const TESTS: &[Test] = &[Test {
-    name: "moq::what_is_published_over_quic_plays_in_a_browser",
-    needs: &[Peer::Chromium],
-    run: what_is_published_over_quic_plays_in_a_browser,
-}];
+pub(crate) const TESTS: &[Test] =
+    &[Test::of(&what_is_published_over_quic_plays_in_a_browser).needs(&[Peer::Chromium])];
 
 fn what_is_published_over_quic_plays_in_a_browser() -> Result<(), Failed> {
     let server = Server::serve(&[])?;

@@ -42,7 +42,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub(crate) fn inside(
     name: &str,
     patience: Duration,
-    body: fn() -> Result<(), Failed>,
+    body: impl FnOnce() -> Result<(), Failed>,
 ) -> Result<(), Failed> {
     if std::env::var_os(INSIDE).is_some() {
         return body();

@@ -115,7 +115,7 @@ impl Nats {
 
     /// Starts the server on its port, with the records that it had.
     pub(crate) fn start_again(&mut self) -> Result<(), String> {
-        let mut command: Command = peers::nats()?;
+        let mut command: Command = peers::go("nats-server")?;
         let port = self.port.to_string();
         command.args(["-a", "127.0.0.1", "-p", &port, "-js", "-sd"]);
         command.arg(&self.folder).args(&self.of_cluster);

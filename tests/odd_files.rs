@@ -14,11 +14,8 @@ use crate::peers::{Peer, Test};
 use crate::process::{eventually, output_folder};
 use crate::server::Server;
 
-pub(crate) const TESTS: &[Test] = &[Test {
-    name: "odd_files::each_plays_or_is_listed_with_its_reason",
-    needs: &[Peer::Ffmpeg],
-    run: each_plays_or_is_listed_with_its_reason,
-}];
+pub(crate) const TESTS: &[Test] =
+    &[Test::of(&each_plays_or_is_listed_with_its_reason).needs(&[Peer::Ffmpeg])];
 
 /// Long, for a debug build on two cores.
 const PATIENCE: Duration = Duration::from_secs(60);

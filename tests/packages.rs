@@ -12,16 +12,8 @@ use crate::peers::{self, Peer, Test};
 use crate::process::{Running, output_folder};
 
 pub(crate) const TESTS: &[Test] = &[
-    Test {
-        name: "packages::are_installed_upgraded_and_removed",
-        needs: &[Peer::Packaging],
-        run: are_installed_upgraded_and_removed,
-    },
-    Test {
-        name: "packages::the_service_lives_under_systemd",
-        needs: &[Peer::Packaging, Peer::Systemd],
-        run: the_service_lives_under_systemd,
-    },
+    Test::of(&are_installed_upgraded_and_removed).needs(&[Peer::Packaging]),
+    Test::of(&the_service_lives_under_systemd).needs(&[Peer::Packaging, Peer::Systemd]),
 ];
 
 /// Long, for a busy machine on which `xtask` is compiled first.

@@ -11,26 +11,11 @@ use crate::webdriver::Browser;
 const NEEDS: &[Peer] = &[Peer::Chromium];
 
 pub(crate) const TESTS: &[Test] = &[
-    Test {
-        name: "pages::the_player_shows_video_first_and_keeps_its_details_open_for_those_who_want_them",
-        needs: NEEDS,
-        run: the_player_shows_video_first_and_keeps_its_details_open_for_those_who_want_them,
-    },
-    Test {
-        name: "pages::the_volume_is_kept_and_the_keys_change_it",
-        needs: NEEDS,
-        run: the_volume_is_kept_and_the_keys_change_it,
-    },
-    Test {
-        name: "pages::an_embedded_player_is_video_alone",
-        needs: NEEDS,
-        run: an_embedded_player_is_video_alone,
-    },
-    Test {
-        name: "pages::a_wall_shows_the_streams_that_fit_and_plays_the_one_that_is_clicked",
-        needs: NEEDS,
-        run: a_wall_shows_the_streams_that_fit_and_plays_the_one_that_is_clicked,
-    },
+    Test::of(&the_player_shows_video_first_and_keeps_its_details_open_for_those_who_want_them)
+        .needs(NEEDS),
+    Test::of(&the_volume_is_kept_and_the_keys_change_it).needs(NEEDS),
+    Test::of(&an_embedded_player_is_video_alone).needs(NEEDS),
+    Test::of(&a_wall_shows_the_streams_that_fit_and_plays_the_one_that_is_clicked).needs(NEEDS),
 ];
 
 /// Presses a key on the page, as a person does.

@@ -15,21 +15,9 @@ use crate::recordings::{Recorded, wait_for_fragments};
 use crate::server::Server;
 
 pub(crate) const TESTS: &[Test] = &[
-    Test {
-        name: "past::ffmpeg_plays_what_was_recorded",
-        needs: &[Peer::Ffmpeg],
-        run: ffmpeg_plays_what_was_recorded,
-    },
-    Test {
-        name: "past::a_session_goes_to_the_past_and_back",
-        needs: &[],
-        run: a_session_goes_to_the_past_and_back,
-    },
-    Test {
-        name: "past::an_onvif_client_is_told_when_each_frame_was_recorded",
-        needs: &[],
-        run: an_onvif_client_is_told_when_each_frame_was_recorded,
-    },
+    Test::of(&ffmpeg_plays_what_was_recorded).needs(&[Peer::Ffmpeg]),
+    Test::of(&a_session_goes_to_the_past_and_back),
+    Test::of(&an_onvif_client_is_told_when_each_frame_was_recorded),
 ];
 
 /// A server that records its demo stream, and the time at which the recording begins.

@@ -11,11 +11,8 @@ use crate::publish_page::{LONG, page_of, start};
 use crate::server::Server;
 use crate::webdriver::Browser;
 
-pub(crate) const TESTS: &[Test] = &[Test {
-    name: "paused_layers::layers_that_nobody_watches_are_not_sent",
-    needs: &[Peer::Chromium],
-    run: layers_that_nobody_watches_are_not_sent,
-}];
+pub(crate) const TESTS: &[Test] =
+    &[Test::of(&layers_that_nobody_watches_are_not_sent).needs(&[Peer::Chromium])];
 
 fn layers_that_nobody_watches_are_not_sent() -> Result<(), Failed> {
     let server = Server::serve(&[])?;

@@ -6,11 +6,12 @@ use std::net::UdpSocket;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
+use std::time::Duration;
 
 use libtest_mimic::{Failed, Trial};
 
 use crate::packages::{self, superuser};
-use crate::{process, sharing};
+use crate::{namespace, process, sharing};
 
 /// A program of another project that tests need.
 #[derive(Clone, Copy, PartialEq)]
@@ -75,23 +76,80 @@ pub(crate) enum Peer {
     Ipv6,
 }
 
-/// A test with its name and the peers that it needs.
+/// A test, named after its function and the file of that, with the peers that it needs.
 #[derive(Clone, Copy)]
 pub(crate) struct Test {
-    pub(crate) name: &'static str,
-    pub(crate) needs: &'static [Peer],
-    pub(crate) run: fn() -> Result<(), Failed>,
+    needs: &'static [Peer],
+    function: &'static (dyn Fn() -> Result<(), Failed> + Sync),
+    /// Path of the function, such as `tests::whip::pion_publishes`.
+    path: fn() -> &'static str,
+    /// Start of the name, such as `alone::`.
+    group: &'static str,
+    /// Longest time of the test in a network namespace of its own, where it has one.
+    in_namespace: Option<Duration>,
 }
+
+impl Test {
+    pub(crate) const fn of<F>(function: &'static F) -> Self
+    where
+        F: Fn() -> Result<(), Failed> + Sync,
+    {
+        Self {
+            needs: &[],
+            function,
+            path: std::any::type_name::<F>,
+            group: "",
+            in_namespace: None,
+        }
+    }
+
+    pub(crate) const fn needs(mut self, peers: &'static [Peer]) -> Self {
+        self.needs = peers;
+        self
+    }
+
+    /// The test has the machine for itself, as [`sharing`] says.
+    pub(crate) const fn alone(mut self) -> Self {
+        self.group = sharing::ALONE;
+        self
+    }
+
+    /// The test runs in `cargo xtask soak` only.
+    pub(crate) const fn soak(mut self) -> Self {
+        self.group = SOAK;
+        self
+    }
+
+    /// The test runs in a network namespace of its own, for `patience` at the longest.
+    pub(crate) const fn in_namespace(mut self, patience: Duration) -> Self {
+        self.in_namespace = Some(patience);
+        self
+    }
+
+    pub(crate) fn name(&self) -> String {
+        let path = (self.path)();
+        let name = path.split_once("::").map_or(path, |it| it.1);
+        format!("{}{name}", self.group)
+    }
+
+    pub(crate) fn run(&self) -> Result<(), Failed> {
+        match self.in_namespace {
+            Some(patience) => namespace::inside(&self.name(), patience, self.function),
+            None => (self.function)(),
+        }
+    }
+}
+
+/// Module of the long forms of tests.
+const SOAK: &str = "soak::";
 
 /// Variable by which `cargo xtask test --no-peers` leaves all peers out.
 const NO_PEERS: &str = "GLASSLINE_TEST_NO_PEERS";
 
 /// Makes trials of the tests; with `announce`, prints the reason for each skipped one.
-pub(crate) fn trials(tests: Vec<Test>, announce: bool) -> Vec<Trial> {
-    tests
-        .into_iter()
-        .map(|test| trial(&test, announce))
-        .collect()
+pub(crate) fn trials(tests: &[Test], announce: bool) -> Vec<Trial> {
+    let trials = tests.iter().map(|test| trial(test, announce));
+    trials.collect()
 }
 
 fn trial(test: &Test, announce: bool) -> Trial {
@@ -103,15 +161,15 @@ fn trial(test: &Test, announce: bool) -> Trial {
     match missing {
         None => {
             let run = move || sharing::run(test).map_err(|failed| point_to_logs(&failed));
-            Trial::test(test.name, run).with_ignored_flag(test.name.starts_with("soak::"))
+            Trial::test(test.name(), run).with_ignored_flag(test.group == SOAK)
         }
         Some((reason, true)) => {
             if announce {
-                println!("skipped {}: {reason}", test.name);
+                println!("skipped {}: {reason}", test.name());
             }
-            Trial::test(test.name, test.run).with_ignored_flag(true)
+            Trial::test(test.name(), move || test.run()).with_ignored_flag(true)
         }
-        Some((reason, false)) => Trial::test(test.name, move || Err(reason.into())),
+        Some((reason, false)) => Trial::test(test.name(), move || Err(reason.into())),
     }
 }
 
@@ -226,10 +284,7 @@ impl Peer {
 
 /// Path of the browser.
 pub(crate) fn chromium() -> Result<PathBuf, String> {
-    ["chromium", "chromium-browser", "google-chrome"]
-        .iter()
-        .find_map(|name| find(name))
-        .ok_or_else(|| "chromium is not on the PATH".to_owned())
+    any_of(&["chromium", "chromium-browser", "google-chrome"])
 }
 
 pub(crate) fn chromedriver() -> Result<PathBuf, String> {
@@ -241,59 +296,6 @@ pub(crate) fn rtsp_server() -> Command {
     let mut command = Command::new(system_python());
     command.arg(script("rtsp-server.py"));
     command
-}
-
-/// Command for aiortc's WHEP viewer.
-pub(crate) fn aiortc_whep() -> Result<Command, String> {
-    let mut command = Command::new(aiortc_python()?);
-    command.arg(script("aiortc_whep.py"));
-    Ok(command)
-}
-
-/// Command for Pion's file server.
-pub(crate) fn pion() -> Result<Command, String> {
-    go_binary("pion").map(Command::new)
-}
-
-/// Command for Pebble, an ACME server.
-pub(crate) fn pebble() -> Result<Command, String> {
-    go_binary("pebble").map(Command::new)
-}
-
-/// Command for the server of NATS.
-pub(crate) fn nats() -> Result<Command, String> {
-    go_binary("nats-server").map(Command::new)
-}
-
-/// Command for Pion's WHIP publisher.
-pub(crate) fn pion_whip() -> Result<Command, String> {
-    go_binary("whip").map(Command::new)
-}
-
-/// Command for Pion's WHIP server.
-pub(crate) fn pion_whip_server() -> Result<Command, String> {
-    go_binary("whipserver").map(Command::new)
-}
-
-/// Command for FFmpeg's WHIP muxer.
-pub(crate) fn ffmpeg_whip() -> Result<Command, String> {
-    let mut command = Command::new(aiortc_python()?);
-    command.arg(script("ffmpeg_whip.py"));
-    Ok(command)
-}
-
-/// Command for aiortc's WHIP publisher.
-pub(crate) fn aiortc_whip() -> Result<Command, String> {
-    let mut command = Command::new(aiortc_python()?);
-    command.arg(script("aiortc_whip.py"));
-    Ok(command)
-}
-
-/// Command for aiortc's WHIP server.
-pub(crate) fn aiortc_whip_server() -> Result<Command, String> {
-    let mut command = Command::new(aiortc_python()?);
-    command.arg(script("aiortc_whip_server.py"));
-    Ok(command)
 }
 
 /// Command for the publisher with OBS's stack.
@@ -347,10 +349,7 @@ fn gstreamer_whip_check() -> Result<(), String> {
 
 /// Path of Firefox on this machine.
 pub(crate) fn firefox() -> Result<PathBuf, String> {
-    ["firefox-esr", "firefox"]
-        .iter()
-        .find_map(|name| find(name))
-        .ok_or_else(|| "firefox-esr is not on the PATH".to_owned())
+    any_of(&["firefox-esr", "firefox"])
 }
 
 /// Returns the arguments by which `unshare` makes a network namespace: as root, or as a user who
@@ -386,36 +385,31 @@ fn tun() -> std::io::Result<fs::File> {
     fs::File::options().write(true).open("/dev/net/tun")
 }
 
-/// Command for Pion's data channels.
-pub(crate) fn pion_channels() -> Result<Command, String> {
-    go_binary("channels").map(Command::new)
+/// Command for a program in the Python of aiortc, which the muxer of FFmpeg shares.
+pub(crate) fn aiortc(program: &str) -> Result<Command, String> {
+    let mut command = Command::new(aiortc_python()?);
+    command.arg(script(program));
+    Ok(command)
 }
 
-/// Command for aiortc's data channels.
-pub(crate) fn aiortc_channels() -> Result<Command, String> {
-    let mut command = Command::new(aiortc_python()?);
-    command.arg(script("aiortc_channels.py"));
-    Ok(command)
+/// Command for a program that Go has built.
+pub(crate) fn go(program: &str) -> Result<Command, String> {
+    go_binary(program).map(Command::new)
 }
 
 /// Path of a program that Go has built.
 pub(crate) fn go_binary(name: &str) -> Result<PathBuf, String> {
     let binary = target_directory().join("peers/go").join(name);
-    if binary.is_file() {
-        Ok(binary)
-    } else {
-        Err(format!("there is no {}", binary.display()))
-    }
+    let missing = || format!("there is no {}", binary.display());
+    binary.is_file().then(|| binary.clone()).ok_or_else(missing)
 }
 
 /// Whether the program under test supports the system's sound devices.
 const HAS_DEVICES: bool = cfg!(feature = "devices");
 
 fn pulseaudio() -> Result<(), String> {
-    for program in ["pulseaudio", "pactl", "paplay", "parec"] {
-        find(program).ok_or_else(|| format!("{program} is not on the PATH"))?;
-    }
-    Ok(())
+    let mut programs = ["pulseaudio", "pactl", "paplay", "parec"].into_iter();
+    programs.try_for_each(|it| installed(it).map(drop))
 }
 
 /// Schemathesis, in a Python environment of its own.
@@ -486,7 +480,12 @@ pub(crate) fn target_directory() -> PathBuf {
 
 /// Path of a program.
 pub(crate) fn installed(program: &str) -> Result<PathBuf, String> {
-    find(program).ok_or_else(|| format!("{program} is not on the PATH"))
+    any_of(&[program])
+}
+
+fn any_of(programs: &[&str]) -> Result<PathBuf, String> {
+    let found = programs.iter().find_map(|it| find(it));
+    found.ok_or_else(|| format!("{} is not on the PATH", programs[0]))
 }
 
 pub(crate) fn find(program: &str) -> Option<PathBuf> {

@@ -11,11 +11,8 @@ use libtest_mimic::Failed;
 use crate::peers::{self, Peer, Test};
 use crate::process::{Running, eventually};
 
-pub(crate) const TESTS: &[Test] = &[Test {
-    name: "pion::its_file_server_plays_to_our_viewers",
-    needs: &[Peer::Pion],
-    run: its_file_server_plays_to_our_viewers,
-}];
+pub(crate) const TESTS: &[Test] =
+    &[Test::of(&its_file_server_plays_to_our_viewers).needs(&[Peer::Pion])];
 
 const VIEWERS: usize = 3;
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -23,7 +20,7 @@ const WATCH: Duration = Duration::from_secs(2);
 
 fn its_file_server_plays_to_our_viewers() -> Result<(), Failed> {
     let assets = Path::new(env!("CARGO_MANIFEST_DIR")).join("assets");
-    let mut command = peers::pion()?;
+    let mut command = peers::go("pion")?;
     command.arg("-addr=127.0.0.1:0");
     command.arg("-video").arg(assets.join("demo.h264"));
     command.arg("-audio").arg(assets.join("demo.ogg"));

@@ -12,41 +12,13 @@ use crate::process::{Running, eventually};
 use crate::server::{Server, glassline, run_to_end};
 
 pub(crate) const TESTS: &[Test] = &[
-    Test {
-        name: "publish::raw_frames_of_a_pipe_reach_viewers",
-        needs: &[Peer::Ffmpeg],
-        run: raw_frames_of_a_pipe_reach_viewers,
-    },
-    Test {
-        name: "publish::coded_frames_of_a_pipe_reach_viewers",
-        needs: &[Peer::Ffmpeg],
-        run: coded_frames_of_a_pipe_reach_viewers,
-    },
-    Test {
-        name: "publish::a_whip_endpoint_takes_the_clip_and_gets_keyframes_for_viewers",
-        needs: &[],
-        run: a_whip_endpoint_takes_the_clip_and_gets_keyframes_for_viewers,
-    },
-    Test {
-        name: "publish::our_rtsp_server_takes_a_stream_by_tcp_and_by_udp",
-        needs: &[],
-        run: our_rtsp_server_takes_a_stream_by_tcp_and_by_udp,
-    },
-    Test {
-        name: "publish::ffmpeg_as_rtsp_server_takes_the_clip",
-        needs: &[Peer::Ffmpeg],
-        run: ffmpeg_as_rtsp_server_takes_the_clip,
-    },
-    Test {
-        name: "publish::ctrl_c_ends_a_stream_with_its_figures",
-        needs: &[],
-        run: ctrl_c_ends_a_stream_with_its_figures,
-    },
-    Test {
-        name: "publish::what_cannot_be_published_is_said_at_once",
-        needs: &[],
-        run: what_cannot_be_published_is_said_at_once,
-    },
+    Test::of(&raw_frames_of_a_pipe_reach_viewers).needs(&[Peer::Ffmpeg]),
+    Test::of(&coded_frames_of_a_pipe_reach_viewers).needs(&[Peer::Ffmpeg]),
+    Test::of(&a_whip_endpoint_takes_the_clip_and_gets_keyframes_for_viewers),
+    Test::of(&our_rtsp_server_takes_a_stream_by_tcp_and_by_udp),
+    Test::of(&ffmpeg_as_rtsp_server_takes_the_clip).needs(&[Peer::Ffmpeg]),
+    Test::of(&ctrl_c_ends_a_stream_with_its_figures),
+    Test::of(&what_cannot_be_published_is_said_at_once),
 ];
 
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -12,16 +12,8 @@ use crate::process::{Running, eventually};
 use crate::server::{Server, glassline};
 
 pub(crate) const TESTS: &[Test] = &[
-    Test {
-        name: "publish_layers::layers_by_quic_reach_viewers_and_rest_unwatched",
-        needs: &[],
-        run: layers_by_quic_reach_viewers_and_rest_unwatched,
-    },
-    Test {
-        name: "publish_layers::layers_by_whip_reach_viewers",
-        needs: &[],
-        run: layers_by_whip_reach_viewers,
-    },
+    Test::of(&layers_by_quic_reach_viewers_and_rest_unwatched),
+    Test::of(&layers_by_whip_reach_viewers),
 ];
 
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -14,56 +14,21 @@ use crate::server::Server;
 use crate::webdriver::Browser;
 
 pub(crate) const TESTS: &[Test] = &[
-    Test {
-        name: "publish_page::the_test_pattern_is_seen_and_measured_from_glass_to_glass",
-        needs: &[Peer::Chromium],
-        run: the_test_pattern_is_seen_and_measured_from_glass_to_glass,
-    },
-    Test {
-        name: "publish_page::a_camera_is_published_in_the_chosen_codec",
-        needs: &[Peer::Chromium],
-        run: a_camera_is_published_in_the_chosen_codec,
-    },
-    Test {
-        name: "publish_page::a_screen_is_published_until_its_sharing_ends",
-        needs: &[Peer::Chromium],
-        run: a_screen_is_published_until_its_sharing_ends,
-    },
-    Test {
-        name: "publish_page::without_https_the_page_says_why_there_is_no_camera",
-        needs: &[Peer::Chromium],
-        run: without_https_the_page_says_why_there_is_no_camera,
-    },
-    Test {
-        name: "publish_page::a_second_publisher_is_told_and_may_take_over",
-        needs: &[Peer::Chromium],
-        run: a_second_publisher_is_told_and_may_take_over,
-    },
-    Test {
-        name: "publish_page::the_key_is_asked_for_and_stays_out_of_the_address",
-        needs: &[Peer::Chromium],
-        run: the_key_is_asked_for_and_stays_out_of_the_address,
-    },
-    Test {
-        name: "publish_page::publishing_goes_on_after_a_restart_of_ice_and_of_the_server",
-        needs: &[Peer::Chromium],
-        run: publishing_goes_on_after_a_restart_of_ice_and_of_the_server,
-    },
-    Test {
-        name: "publish_page::lines_to_copy_publish_as_they_are",
-        needs: &[Peer::Chromium, Peer::Ffmpeg, Peer::RtspServer],
-        run: lines_to_copy_publish_as_they_are,
-    },
-    Test {
-        name: "publish_page::whips_line_leads_ffmpeg_here",
-        needs: &[Peer::Chromium, Peer::FfmpegWhip],
-        run: whips_line_leads_ffmpeg_here,
-    },
-    Test {
-        name: "publish_page::b_frames_and_long_keyframe_intervals_are_named_with_their_settings",
-        needs: &[Peer::Chromium, Peer::Ffmpeg],
-        run: b_frames_and_long_keyframe_intervals_are_named_with_their_settings,
-    },
+    Test::of(&the_test_pattern_is_seen_and_measured_from_glass_to_glass).needs(&[Peer::Chromium]),
+    Test::of(&a_camera_is_published_in_the_chosen_codec).needs(&[Peer::Chromium]),
+    Test::of(&a_screen_is_published_until_its_sharing_ends).needs(&[Peer::Chromium]),
+    Test::of(&without_https_the_page_says_why_there_is_no_camera).needs(&[Peer::Chromium]),
+    Test::of(&a_second_publisher_is_told_and_may_take_over).needs(&[Peer::Chromium]),
+    Test::of(&the_key_is_asked_for_and_stays_out_of_the_address).needs(&[Peer::Chromium]),
+    Test::of(&publishing_goes_on_after_a_restart_of_ice_and_of_the_server).needs(&[Peer::Chromium]),
+    Test::of(&lines_to_copy_publish_as_they_are).needs(&[
+        Peer::Chromium,
+        Peer::Ffmpeg,
+        Peer::RtspServer,
+    ]),
+    Test::of(&whips_line_leads_ffmpeg_here).needs(&[Peer::Chromium, Peer::FfmpegWhip]),
+    Test::of(&b_frames_and_long_keyframe_intervals_are_named_with_their_settings)
+        .needs(&[Peer::Chromium, Peer::Ffmpeg]),
 ];
 
 /// Long, for a browser that encodes on a busy machine.
@@ -413,7 +378,7 @@ fn whips_line_leads_ffmpeg_here() -> Result<(), Failed> {
     let server = Server::serve(&[])?;
     let line = line_of(&server, "studio", "-f whip")?;
     let url = line.rsplit(' ').next().unwrap_or_default();
-    let mut command = peers::ffmpeg_whip()?;
+    let mut command = peers::aiortc("ffmpeg_whip.py")?;
     command.args([url, "--seconds", "10", "--dtls", "active"]);
     let publisher = Running::start("publisher", command)?;
     let live = server.wait_for_state("studio", "live");

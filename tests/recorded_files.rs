@@ -16,11 +16,11 @@ use libtest_mimic::Failed;
 use crate::peers::{Peer, Test};
 use crate::process::output_folder;
 
-pub(crate) const TESTS: &[Test] = &[Test {
-    name: "recorded_files::ffmpeg_decodes_recordings_of_every_codec_without_a_warning",
-    needs: &[Peer::Ffmpeg],
-    run: ffmpeg_decodes_recordings_of_every_codec_without_a_warning,
-}];
+pub(crate) const TESTS: &[Test] =
+    &[
+        Test::of(&ffmpeg_decodes_recordings_of_every_codec_without_a_warning)
+            .needs(&[Peer::Ffmpeg]),
+    ];
 
 /// The recorded media: the name of the file, how FFmpeg makes it, and the streams whose decoded samples
 /// must be those of the file.

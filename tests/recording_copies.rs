@@ -17,11 +17,8 @@ use crate::ports::free_port;
 use crate::process::{Running, eventually, output_folder};
 use crate::server::{Server, run_to_end, unique};
 
-pub(crate) const TESTS: &[Test] = &[Test {
-    name: "recording_copies::what_has_a_copy_is_deleted_and_played_from_it",
-    needs: &[Peer::Versitygw, Peer::Ffmpeg],
-    run: what_has_a_copy_is_deleted_and_played_from_it,
-}];
+pub(crate) const TESTS: &[Test] = &[Test::of(&what_has_a_copy_is_deleted_and_played_from_it)
+    .needs(&[Peer::Versitygw, Peer::Ffmpeg])];
 
 /// Long, for a debug build on a busy machine, and for attempts up to a minute apart.
 const PATIENCE: Duration = Duration::from_secs(150);

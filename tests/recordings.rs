@@ -18,31 +18,12 @@ use crate::server::{Server, run_to_end, unique};
 use crate::webdriver::Browser;
 
 pub(crate) const TESTS: &[Test] = &[
-    Test {
-        name: "recordings::a_killed_server_loses_nothing_that_it_wrote",
-        needs: &[Peer::Ffmpeg],
-        run: a_killed_server_loses_nothing_that_it_wrote,
-    },
-    Test {
-        name: "recordings::a_recording_is_started_marked_and_stopped_over_the_api",
-        needs: &[Peer::Ffmpeg],
-        run: a_recording_is_started_marked_and_stopped_over_the_api,
-    },
-    Test {
-        name: "recordings::a_second_server_is_told_whose_folder_it_is",
-        needs: &[],
-        run: a_second_server_is_told_whose_folder_it_is,
-    },
-    Test {
-        name: "recordings::a_track_that_has_no_place_in_a_file_is_named",
-        needs: &[Peer::Ffmpeg, Peer::Chromium],
-        run: a_track_that_has_no_place_in_a_file_is_named,
-    },
-    Test {
-        name: "recordings::a_full_disk_is_a_gap_with_its_reason",
-        needs: &[],
-        run: a_full_disk_is_a_gap_with_its_reason,
-    },
+    Test::of(&a_killed_server_loses_nothing_that_it_wrote).needs(&[Peer::Ffmpeg]),
+    Test::of(&a_recording_is_started_marked_and_stopped_over_the_api).needs(&[Peer::Ffmpeg]),
+    Test::of(&a_second_server_is_told_whose_folder_it_is),
+    Test::of(&a_track_that_has_no_place_in_a_file_is_named)
+        .needs(&[Peer::Ffmpeg, Peer::Chromium]),
+    Test::of(&a_full_disk_is_a_gap_with_its_reason),
 ];
 
 /// Long, for a debug build on a busy machine.

@@ -26,21 +26,9 @@ const BACK_MAX: Duration = Duration::from_secs(20);
 const STILL: Duration = Duration::from_secs(5);
 
 pub(crate) const TESTS: &[Test] = &[
-    Test {
-        name: "restarts::the_player_plays_again_after_the_server_was_killed",
-        needs: NEEDS,
-        run: the_player_plays_again_after_the_server_was_killed,
-    },
-    Test {
-        name: "restarts::the_player_goes_on_after_the_server_stood_still",
-        needs: NEEDS,
-        run: the_player_goes_on_after_the_server_stood_still,
-    },
-    Test {
-        name: "restarts::a_room_is_joined_again_after_the_server_was_killed",
-        needs: NEEDS,
-        run: a_room_is_joined_again_after_the_server_was_killed,
-    },
+    Test::of(&the_player_plays_again_after_the_server_was_killed).needs(NEEDS),
+    Test::of(&the_player_goes_on_after_the_server_stood_still).needs(NEEDS),
+    Test::of(&a_room_is_joined_again_after_the_server_was_killed).needs(NEEDS),
 ];
 
 /// A browser whose page plays the stream `demo`, and which would notice a reload.

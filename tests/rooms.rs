@@ -19,41 +19,13 @@ use crate::server::{Server, command_to_end, glassline};
 use crate::webdriver::Browser;
 
 pub(crate) const TESTS: &[Test] = &[
-    Test {
-        name: "rooms::three_processes_hear_each_other",
-        needs: &[],
-        run: three_processes_hear_each_other,
-    },
-    Test {
-        name: "rooms::copies_mend_what_a_bad_network_loses",
-        needs: &[],
-        run: copies_mend_what_a_bad_network_loses,
-    },
-    Test {
-        name: "rooms::everybody_has_tables_of_what_is_said_and_heard",
-        needs: &[],
-        run: everybody_has_tables_of_what_is_said_and_heard,
-    },
-    Test {
-        name: "rooms::who_is_killed_is_gone_and_the_others_go_on",
-        needs: &[],
-        run: who_is_killed_is_gone_and_the_others_go_on,
-    },
-    Test {
-        name: "rooms::chromium_and_the_command_line_hear_each_other",
-        needs: &[Peer::Chromium],
-        run: chromium_and_the_command_line_hear_each_other,
-    },
-    Test {
-        name: "rooms::a_server_that_comes_back_is_joined_again",
-        needs: &[],
-        run: a_server_that_comes_back_is_joined_again,
-    },
-    Test {
-        name: "rooms::who_may_not_or_finds_no_place_is_told",
-        needs: &[],
-        run: who_may_not_or_finds_no_place_is_told,
-    },
+    Test::of(&three_processes_hear_each_other),
+    Test::of(&copies_mend_what_a_bad_network_loses),
+    Test::of(&everybody_has_tables_of_what_is_said_and_heard),
+    Test::of(&who_is_killed_is_gone_and_the_others_go_on),
+    Test::of(&chromium_and_the_command_line_hear_each_other).needs(&[Peer::Chromium]),
+    Test::of(&a_server_that_comes_back_is_joined_again),
+    Test::of(&who_may_not_or_finds_no_place_is_told),
 ];
 
 /// Chirps of the third participant.

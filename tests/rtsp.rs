@@ -19,46 +19,17 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const RETURN_MAX: Duration = Duration::from_secs(5);
 
 pub(crate) const TESTS: &[Test] = &[
-    Test {
-        name: "rtsp::video_returns_by_itself_after_the_camera_restarts",
-        needs: &[Peer::Chromium, Peer::RtspServer],
-        run: video_returns_by_itself_after_the_camera_restarts,
-    },
-    Test {
-        name: "rtsp::video_and_audio_of_a_camera_reach_aiortc",
-        needs: &[Peer::Aiortc, Peer::RtspServer],
-        run: video_and_audio_of_a_camera_reach_aiortc,
-    },
-    Test {
-        name: "rtsp::a_camera_that_is_not_there_shows_in_the_api_and_is_retried",
-        needs: &[Peer::RtspServer],
-        run: a_camera_that_is_not_there_shows_in_the_api_and_is_retried,
-    },
-    Test {
-        name: "rtsp::cameras_of_gstreamer_are_live_by_every_transport",
-        needs: &[Peer::RtspServer],
-        run: cameras_of_gstreamer_are_live_by_every_transport,
-    },
-    Test {
-        name: "rtsp::a_password_is_shown_to_gstreamer_and_a_wrong_one_is_told",
-        needs: &[Peer::RtspServer],
-        run: a_password_is_shown_to_gstreamer_and_a_wrong_one_is_told,
-    },
-    Test {
-        name: "rtsp::a_session_with_gstreamer_is_kept_alive",
-        needs: &[Peer::RtspServer],
-        run: a_session_with_gstreamer_is_kept_alive,
-    },
-    Test {
-        name: "rtsp::a_camera_of_gstreamer_is_published_on",
-        needs: &[Peer::RtspServer],
-        run: a_camera_of_gstreamer_is_published_on,
-    },
-    Test {
-        name: "rtsp::a_file_of_live555_plays_on_when_it_begins_again",
-        needs: &[Peer::Chromium, Peer::Live555],
-        run: a_file_of_live555_plays_on_when_it_begins_again,
-    },
+    Test::of(&video_returns_by_itself_after_the_camera_restarts)
+        .needs(&[Peer::Chromium, Peer::RtspServer]),
+    Test::of(&video_and_audio_of_a_camera_reach_aiortc).needs(&[Peer::Aiortc, Peer::RtspServer]),
+    Test::of(&a_camera_that_is_not_there_shows_in_the_api_and_is_retried)
+        .needs(&[Peer::RtspServer]),
+    Test::of(&cameras_of_gstreamer_are_live_by_every_transport).needs(&[Peer::RtspServer]),
+    Test::of(&a_password_is_shown_to_gstreamer_and_a_wrong_one_is_told).needs(&[Peer::RtspServer]),
+    Test::of(&a_session_with_gstreamer_is_kept_alive).needs(&[Peer::RtspServer]),
+    Test::of(&a_camera_of_gstreamer_is_published_on).needs(&[Peer::RtspServer]),
+    Test::of(&a_file_of_live555_plays_on_when_it_begins_again)
+        .needs(&[Peer::Chromium, Peer::Live555]),
 ];
 
 fn video_returns_by_itself_after_the_camera_restarts() -> Result<(), Failed> {

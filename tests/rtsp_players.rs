@@ -23,51 +23,15 @@ use crate::webdriver::Browser;
 const FFMPEG: &[Peer] = &[Peer::Ffmpeg];
 
 pub(crate) const TESTS: &[Test] = &[
-    Test {
-        name: "rtsp_players::ffmpeg_plays_every_type_of_file",
-        needs: FFMPEG,
-        run: ffmpeg_plays_every_type_of_file,
-    },
-    Test {
-        name: "rtsp_players::gstreamer_plays_every_type_of_file",
-        needs: &[Peer::Ffmpeg, Peer::RtspServer],
-        run: gstreamer_plays_every_type_of_file,
-    },
-    Test {
-        name: "rtsp_players::a_live_stream_comes_by_every_transport",
-        needs: &[Peer::Ffmpeg, Peer::RtspServer],
-        run: a_live_stream_comes_by_every_transport,
-    },
-    Test {
-        name: "rtsp_players::gstreamer_plays_what_is_sealed_for_it",
-        needs: &[Peer::Ffmpeg, Peer::RtspServer],
-        run: gstreamer_plays_what_is_sealed_for_it,
-    },
-    Test {
-        name: "rtsp_players::a_file_is_sought_in",
-        needs: FFMPEG,
-        run: a_file_is_sought_in,
-    },
-    Test {
-        name: "rtsp_players::another_of_our_servers_pulls_by_digest",
-        needs: &[],
-        run: another_of_our_servers_pulls_by_digest,
-    },
-    Test {
-        name: "rtsp_players::ffmpeg_publishes_and_chromium_watches",
-        needs: &[Peer::Ffmpeg, Peer::Chromium],
-        run: ffmpeg_publishes_and_chromium_watches,
-    },
-    Test {
-        name: "rtsp_players::chromium_watches_files_of_the_folder",
-        needs: &[Peer::Ffmpeg, Peer::Chromium],
-        run: chromium_watches_files_of_the_folder,
-    },
-    Test {
-        name: "rtsp_players::gstreamer_publishes_and_chromium_watches",
-        needs: &[Peer::RtspServer, Peer::Chromium],
-        run: gstreamer_publishes_and_chromium_watches,
-    },
+    Test::of(&ffmpeg_plays_every_type_of_file).needs(FFMPEG),
+    Test::of(&gstreamer_plays_every_type_of_file).needs(&[Peer::Ffmpeg, Peer::RtspServer]),
+    Test::of(&a_live_stream_comes_by_every_transport).needs(&[Peer::Ffmpeg, Peer::RtspServer]),
+    Test::of(&gstreamer_plays_what_is_sealed_for_it).needs(&[Peer::Ffmpeg, Peer::RtspServer]),
+    Test::of(&a_file_is_sought_in).needs(FFMPEG),
+    Test::of(&another_of_our_servers_pulls_by_digest),
+    Test::of(&ffmpeg_publishes_and_chromium_watches).needs(&[Peer::Ffmpeg, Peer::Chromium]),
+    Test::of(&chromium_watches_files_of_the_folder).needs(&[Peer::Ffmpeg, Peer::Chromium]),
+    Test::of(&gstreamer_publishes_and_chromium_watches).needs(&[Peer::RtspServer, Peer::Chromium]),
 ];
 
 /// Long, for a debug build on two cores.

@@ -13,26 +13,12 @@ use crate::server::{Server, rtsps_yaml};
 use crate::webdriver::Browser;
 
 pub(crate) const TESTS: &[Test] = &[
-    Test {
-        name: "rtsp_publishers::gstreamer_makes_a_keyframe_for_who_comes_late",
-        needs: &[Peer::Ffmpeg, Peer::RtspServer],
-        run: gstreamer_makes_a_keyframe_for_who_comes_late,
-    },
-    Test {
-        name: "rtsp_publishers::gstreamer_publishes_what_it_has_sealed",
-        needs: &[Peer::Ffmpeg, Peer::RtspServer],
-        run: gstreamer_publishes_what_it_has_sealed,
-    },
-    Test {
-        name: "rtsp_publishers::the_player_is_told_of_another_codec_and_plays_it",
-        needs: &[Peer::Ffmpeg, Peer::Chromium],
-        run: the_player_is_told_of_another_codec_and_plays_it,
-    },
-    Test {
-        name: "rtsp_publishers::ffmpeg_comes_back_with_another_codec",
-        needs: &[Peer::Ffmpeg],
-        run: ffmpeg_comes_back_with_another_codec,
-    },
+    Test::of(&gstreamer_makes_a_keyframe_for_who_comes_late)
+        .needs(&[Peer::Ffmpeg, Peer::RtspServer]),
+    Test::of(&gstreamer_publishes_what_it_has_sealed).needs(&[Peer::Ffmpeg, Peer::RtspServer]),
+    Test::of(&the_player_is_told_of_another_codec_and_plays_it)
+        .needs(&[Peer::Ffmpeg, Peer::Chromium]),
+    Test::of(&ffmpeg_comes_back_with_another_codec).needs(&[Peer::Ffmpeg]),
 ];
 
 /// Longest wait for video of another codec, on a busy machine.

@@ -13,16 +13,8 @@ use crate::process::eventually;
 use crate::rtsp::Camera;
 
 pub(crate) const TESTS: &[Test] = &[
-    Test {
-        name: "rtsp_viewers::twenty_by_tcp_and_twenty_by_udp_receive_everything",
-        needs: &[Peer::RtspServer],
-        run: twenty_by_tcp_and_twenty_by_udp_receive_everything,
-    },
-    Test {
-        name: "rtsp_viewers::the_camera_outlives_viewers_that_behave_badly",
-        needs: &[Peer::RtspServer],
-        run: the_camera_outlives_viewers_that_behave_badly,
-    },
+    Test::of(&twenty_by_tcp_and_twenty_by_udp_receive_everything).needs(&[Peer::RtspServer]),
+    Test::of(&the_camera_outlives_viewers_that_behave_badly).needs(&[Peer::RtspServer]),
 ];
 
 const BOTH: [RtspTransport; 2] = [RtspTransport::Tcp, RtspTransport::Udp];

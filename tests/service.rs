@@ -9,11 +9,7 @@ use crate::peers::Test;
 use crate::process::output_folder;
 use crate::server::Server;
 
-pub(crate) const TESTS: &[Test] = &[Test {
-    name: "service::its_manager_hears_of_start_life_reload_and_end",
-    needs: &[],
-    run: its_manager_hears_of_start_life_reload_and_end,
-}];
+pub(crate) const TESTS: &[Test] = &[Test::of(&its_manager_hears_of_start_life_reload_and_end)];
 
 /// Long, for a debug build on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -10,17 +10,17 @@ use crate::peers::Test;
 /// Module of the tests that observe levels, losses or delays in real time, and have the machine for
 /// themselves. All others have files, ports and programs of their own and deadlines of many seconds.
 /// `cargo xtask test` runs these tests last and one at a time.
-const ALONE: &str = "alone::";
+pub(crate) const ALONE: &str = "alone::";
 
 /// Lock of the machine: exclusive for the tests of [`ALONE`], shared by all others.
 static MACHINE: RwLock<()> = RwLock::new(());
 
 /// Time that each test took so far, without what it waited for [`MACHINE`].
-static TAKEN: Mutex<Vec<(&str, Duration)>> = Mutex::new(Vec::new());
+static TAKEN: Mutex<Vec<(String, Duration)>> = Mutex::new(Vec::new());
 
 /// Runs `test` as soon as the lock of the machine is free for it.
 pub(crate) fn run(test: Test) -> Result<(), Failed> {
-    if test.name.starts_with(ALONE) {
+    if test.name().starts_with(ALONE) {
         let _alone = MACHINE.write().unwrap_or_else(PoisonError::into_inner);
         timed(test)
     } else {
@@ -37,9 +37,9 @@ pub(crate) fn beside<T>(run: impl FnOnce() -> T) -> T {
 
 fn timed(test: Test) -> Result<(), Failed> {
     let begin = Instant::now();
-    let result = (test.run)();
+    let result = test.run();
     let mut taken = TAKEN.lock().unwrap_or_else(PoisonError::into_inner);
-    taken.push((test.name, begin.elapsed()));
+    taken.push((test.name(), begin.elapsed()));
     result
 }
 

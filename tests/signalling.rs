@@ -15,41 +15,13 @@ const FRAGMENT: (&str, &str) = ("Content-Type", "application/trickle-ice-sdpfrag
 const JSON: (&str, &str) = ("Content-Type", "application/json");
 
 pub(crate) const TESTS: &[Test] = &[
-    Test {
-        name: "signalling::a_session_is_made_changed_and_deleted",
-        needs: &[],
-        run: a_session_is_made_changed_and_deleted,
-    },
-    Test {
-        name: "signalling::other_sites_may_ask_and_read",
-        needs: &[],
-        run: other_sites_may_ask_and_read,
-    },
-    Test {
-        name: "signalling::json_offers_are_answered_too",
-        needs: &[],
-        run: json_offers_are_answered_too,
-    },
-    Test {
-        name: "signalling::bad_offers_are_refused_with_the_reason",
-        needs: &[],
-        run: bad_offers_are_refused_with_the_reason,
-    },
-    Test {
-        name: "signalling::bad_reports_are_refused_with_the_line",
-        needs: &[],
-        run: bad_reports_are_refused_with_the_line,
-    },
-    Test {
-        name: "signalling::half_open_sessions_are_capped_for_each_address",
-        needs: &[],
-        run: half_open_sessions_are_capped_for_each_address,
-    },
-    Test {
-        name: "signalling::the_read_token_is_asked_for",
-        needs: &[],
-        run: the_read_token_is_asked_for,
-    },
+    Test::of(&a_session_is_made_changed_and_deleted),
+    Test::of(&other_sites_may_ask_and_read),
+    Test::of(&json_offers_are_answered_too),
+    Test::of(&bad_offers_are_refused_with_the_reason),
+    Test::of(&bad_reports_are_refused_with_the_line),
+    Test::of(&half_open_sessions_are_capped_for_each_address),
+    Test::of(&the_read_token_is_asked_for),
 ];
 
 /// An offer that a browser made, which is also a seed of fuzzing.

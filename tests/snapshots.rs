@@ -14,21 +14,9 @@ use crate::server::{Server, write_file};
 use crate::webdriver::Browser;
 
 pub(crate) const TESTS: &[Test] = &[
-    Test {
-        name: "snapshots::an_image_has_the_colors_of_the_video",
-        needs: &[Peer::Ffmpeg],
-        run: an_image_has_the_colors_of_the_video,
-    },
-    Test {
-        name: "snapshots::answers_tell_rights_sizes_and_codecs",
-        needs: &[Peer::Ffmpeg],
-        run: answers_tell_rights_sizes_and_codecs,
-    },
-    Test {
-        name: "snapshots::the_start_page_shows_an_image_of_each_stream",
-        needs: &[Peer::Chromium],
-        run: the_start_page_shows_an_image_of_each_stream,
-    },
+    Test::of(&an_image_has_the_colors_of_the_video).needs(&[Peer::Ffmpeg]),
+    Test::of(&answers_tell_rights_sizes_and_codecs).needs(&[Peer::Ffmpeg]),
+    Test::of(&the_start_page_shows_an_image_of_each_stream).needs(&[Peer::Chromium]),
 ];
 
 /// Width and height of the images that are compared.

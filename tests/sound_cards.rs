@@ -19,16 +19,8 @@ use crate::process::{Running, eventually};
 use crate::server::{glassline, unique};
 
 pub(crate) const TESTS: &[Test] = &[
-    Test {
-        name: "sound_cards::are_listed_heard_and_played_on",
-        needs: &[Peer::PulseAudio],
-        run: are_listed_heard_and_played_on,
-    },
-    Test {
-        name: "sound_cards::unplugged_and_back_they_go_on",
-        needs: &[Peer::PulseAudio],
-        run: unplugged_and_back_they_go_on,
-    },
+    Test::of(&are_listed_heard_and_played_on).needs(&[Peer::PulseAudio]),
+    Test::of(&unplugged_and_back_they_go_on).needs(&[Peer::PulseAudio]),
 ];
 
 /// A sound server of the test's own. Dropping it ends it.

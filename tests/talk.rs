@@ -19,16 +19,9 @@ use crate::server::{Server, run_to_end};
 use crate::webdriver::Browser;
 
 pub(crate) const TESTS: &[Test] = &[
-    Test {
-        name: "talk::the_page_speaks_at_cameras_and_offers_nothing_where_none_hears",
-        needs: &[Peer::Chromium],
-        run: the_page_speaks_at_cameras_and_offers_nothing_where_none_hears,
-    },
-    Test {
-        name: "talk::a_file_with_opus_is_heard_by_every_camera",
-        needs: &[Peer::Ffmpeg],
-        run: a_file_with_opus_is_heard_by_every_camera,
-    },
+    Test::of(&the_page_speaks_at_cameras_and_offers_nothing_where_none_hears)
+        .needs(&[Peer::Chromium]),
+    Test::of(&a_file_with_opus_is_heard_by_every_camera).needs(&[Peer::Ffmpeg]),
 ];
 
 /// Long, for a debug build on a busy machine.

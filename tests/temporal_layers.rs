@@ -14,27 +14,35 @@ use crate::server::Server;
 use crate::webdriver::Browser;
 
 pub(crate) const TESTS: &[Test] = &[
-    Test {
-        name: "alone::temporal_layers::a_viewer_of_vp9_sees_frames_go_on",
-        needs: &[Peer::Chromium],
-        run: || sees_frames_go_on("VP9", &[25]),
-    },
-    Test {
-        name: "soak::temporal_layers::a_viewer_of_vp8_sees_frames_go_on",
-        needs: &[Peer::Chromium],
-        run: || sees_frames_go_on("VP8", &[55, 25]),
-    },
-    Test {
-        name: "soak::temporal_layers::a_viewer_of_vp9_sees_frames_go_on",
-        needs: &[Peer::Chromium],
-        run: || sees_frames_go_on("VP9", &[55, 25]),
-    },
-    Test {
-        name: "soak::temporal_layers::a_viewer_of_av1_sees_frames_go_on",
-        needs: &[Peer::Chromium],
-        run: || sees_frames_go_on("AV1", &[55, 25]),
-    },
+    Test::of(&a_viewer_of_vp9_sees_frames_go_on)
+        .needs(&[Peer::Chromium])
+        .alone(),
+    Test::of(&a_viewer_of_vp8_sees_frames_go_on)
+        .needs(&[Peer::Chromium])
+        .soak(),
+    Test::of(&a_viewer_of_vp9_sees_frames_go_on_twice)
+        .needs(&[Peer::Chromium])
+        .soak(),
+    Test::of(&a_viewer_of_av1_sees_frames_go_on)
+        .needs(&[Peer::Chromium])
+        .soak(),
 ];
+
+fn a_viewer_of_vp9_sees_frames_go_on() -> Result<(), Failed> {
+    sees_frames_go_on("VP9", &[25])
+}
+
+fn a_viewer_of_vp8_sees_frames_go_on() -> Result<(), Failed> {
+    sees_frames_go_on("VP8", &[55, 25])
+}
+
+fn a_viewer_of_vp9_sees_frames_go_on_twice() -> Result<(), Failed> {
+    sees_frames_go_on("VP9", &[55, 25])
+}
+
+fn a_viewer_of_av1_sees_frames_go_on() -> Result<(), Failed> {
+    sees_frames_go_on("AV1", &[55, 25])
+}
 
 /// A script that publishes a moving pattern at `/cam/whip` in three temporal layers.
 const PUBLISH: &str = "

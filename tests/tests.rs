@@ -185,7 +185,7 @@ fn main() -> ExitCode {
         absent::TESTS,
         sound_cards::TESTS,
     ];
-    let mut trials = peers::trials(tests.concat(), !arguments.list);
+    let mut trials = peers::trials(&tests.concat(), !arguments.list);
     trials.extend(cluster_figures::trials());
     trials.extend(cameras::trials(&arguments));
     let conclusion = libtest_mimic::run(&arguments, trials);

@@ -17,26 +17,12 @@ use crate::server::{Server, glassline};
 use crate::webdriver::Browser;
 
 pub(crate) const TESTS: &[Test] = &[
-    Test {
-        name: "through_balancer::participants_of_a_room_meet_again_when_its_server_is_lost",
-        needs: &[Peer::Nats],
-        run: participants_of_a_room_meet_again_when_its_server_is_lost,
-    },
-    Test {
-        name: "through_balancer::rtsp_is_published_and_played_and_played_again_after_a_drain",
-        needs: &[Peer::Nats],
-        run: rtsp_is_published_and_played_and_played_again_after_a_drain,
-    },
-    Test {
-        name: "through_balancer::alone::a_page_of_a_server_that_stops_plays_from_another",
-        needs: &[Peer::Nats, Peer::Chromium],
-        run: a_page_of_a_server_that_stops_plays_from_another,
-    },
-    Test {
-        name: "through_balancer::viewers_go_to_a_server_that_has_come",
-        needs: &[Peer::Nats],
-        run: viewers_go_to_a_server_that_has_come,
-    },
+    Test::of(&participants_of_a_room_meet_again_when_its_server_is_lost).needs(&[Peer::Nats]),
+    Test::of(&rtsp_is_published_and_played_and_played_again_after_a_drain).needs(&[Peer::Nats]),
+    Test::of(&a_page_of_a_server_that_stops_plays_from_another)
+        .needs(&[Peer::Nats, Peer::Chromium])
+        .alone(),
+    Test::of(&viewers_go_to_a_server_that_has_come).needs(&[Peer::Nats]),
 ];
 
 /// Longest time without a frame when a server sends its viewers away, on a busy machine.

@@ -16,26 +16,13 @@ use crate::server::{Server, command_to_end, glassline, unique};
 use crate::webdriver::Browser;
 
 pub(crate) const TESTS: &[Test] = &[
-    Test {
-        name: "timeline::the_page_plays_what_was_recorded_and_leads_to_any_second",
-        needs: &[Peer::Chromium, Peer::Axe],
-        run: the_page_plays_what_was_recorded_and_leads_to_any_second,
-    },
-    Test {
-        name: "timeline::the_player_goes_back_ten_seconds_and_returns_in_one_session",
-        needs: &[Peer::Chromium, Peer::Axe],
-        run: the_player_goes_back_ten_seconds_and_returns_in_one_session,
-    },
-    Test {
-        name: "timeline::the_player_offers_no_past_without_the_right_or_without_recordings",
-        needs: &[Peer::Chromium],
-        run: the_player_offers_no_past_without_the_right_or_without_recordings,
-    },
-    Test {
-        name: "timeline::ffmpeg_seeks_in_a_recording_and_in_an_export",
-        needs: &[Peer::Ffmpeg],
-        run: ffmpeg_seeks_in_a_recording_and_in_an_export,
-    },
+    Test::of(&the_page_plays_what_was_recorded_and_leads_to_any_second)
+        .needs(&[Peer::Chromium, Peer::Axe]),
+    Test::of(&the_player_goes_back_ten_seconds_and_returns_in_one_session)
+        .needs(&[Peer::Chromium, Peer::Axe]),
+    Test::of(&the_player_offers_no_past_without_the_right_or_without_recordings)
+        .needs(&[Peer::Chromium]),
+    Test::of(&ffmpeg_seeks_in_a_recording_and_in_an_export).needs(&[Peer::Ffmpeg]),
 ];
 
 /// Long, for a debug build, a software decoder and two cores.

@@ -12,11 +12,8 @@ use crate::process::eventually;
 use crate::server::run_to_end;
 use crate::webdriver::Browser;
 
-pub(crate) const TESTS: &[Test] = &[Test {
-    name: "traces::a_call_in_chromium_becomes_tables",
-    needs: &[Peer::Chromium],
-    run: a_call_in_chromium_becomes_tables,
-}];
+pub(crate) const TESTS: &[Test] =
+    &[Test::of(&a_call_in_chromium_becomes_tables).needs(&[Peer::Chromium])];
 
 /// Seconds that Chromium traces from its start, within which the call begins.
 const TRACED_S: u64 = 15;

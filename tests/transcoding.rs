@@ -17,31 +17,13 @@ use crate::server::Server;
 use crate::webdriver::Browser;
 
 pub(crate) const TESTS: &[Test] = &[
-    Test {
-        name: "transcoding::chromium_hears_a_camera_with_aac_on_time",
-        needs: &[Peer::Ffmpeg, Peer::Chromium],
-        run: chromium_hears_a_camera_with_aac_on_time,
-    },
-    Test {
-        name: "transcoding::the_page_says_why_there_is_no_audio",
-        needs: &[Peer::Ffmpeg, Peer::Chromium],
-        run: the_page_says_why_there_is_no_audio,
-    },
-    Test {
-        name: "transcoding::chromium_plays_video_with_b_frames_that_is_encoded_again",
-        needs: &[Peer::Ffmpeg, Peer::Chromium],
-        run: chromium_plays_video_with_b_frames_that_is_encoded_again,
-    },
-    Test {
-        name: "transcoding::decodes_what_ffmpeg_decodes",
-        needs: &[Peer::Ffmpeg],
-        run: decodes_what_ffmpeg_decodes,
-    },
-    Test {
-        name: "transcoding::every_framing_is_transcoded_and_players_get_the_original",
-        needs: &[Peer::Ffmpeg, Peer::Chromium],
-        run: every_framing_is_transcoded_and_players_get_the_original,
-    },
+    Test::of(&chromium_hears_a_camera_with_aac_on_time).needs(&[Peer::Ffmpeg, Peer::Chromium]),
+    Test::of(&the_page_says_why_there_is_no_audio).needs(&[Peer::Ffmpeg, Peer::Chromium]),
+    Test::of(&chromium_plays_video_with_b_frames_that_is_encoded_again)
+        .needs(&[Peer::Ffmpeg, Peer::Chromium]),
+    Test::of(&decodes_what_ffmpeg_decodes).needs(&[Peer::Ffmpeg]),
+    Test::of(&every_framing_is_transcoded_and_players_get_the_original)
+        .needs(&[Peer::Ffmpeg, Peer::Chromium]),
 ];
 
 /// Publishes video, and a tone encoded as `audio` says.

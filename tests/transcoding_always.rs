@@ -12,11 +12,10 @@ use crate::server::Server;
 use crate::transcoding::has_own_trouble;
 use crate::webdriver::Browser;
 
-pub(crate) const TESTS: &[Test] = &[Test {
-    name: "transcoding_always::chromium_plays_what_it_cannot_show_without_a_click",
-    needs: &[Peer::Ffmpeg, Peer::Chromium],
-    run: chromium_plays_what_it_cannot_show_without_a_click,
-}];
+pub(crate) const TESTS: &[Test] = &[
+    Test::of(&chromium_plays_what_it_cannot_show_without_a_click)
+        .needs(&[Peer::Ffmpeg, Peer::Chromium]),
+];
 
 /// Films that no Chromium of a test shows as they are: their names, and how FFmpeg encodes them.
 const FILMS: [(&str, &str); 5] = [

@@ -13,21 +13,9 @@ use crate::process::eventually;
 use crate::server::Server;
 
 pub(crate) const TESTS: &[Test] = &[
-    Test {
-        name: "viewers::everybody_receives_every_packet",
-        needs: &[],
-        run: everybody_receives_every_packet,
-    },
-    Test {
-        name: "soak::viewers::a_hundred_receive_every_packet",
-        needs: &[],
-        run: a_hundred_receive_every_packet,
-    },
-    Test {
-        name: "viewers::stray_datagrams_are_counted_and_make_no_state",
-        needs: &[],
-        run: stray_datagrams_are_counted_and_make_no_state,
-    },
+    Test::of(&everybody_receives_every_packet),
+    Test::of(&a_hundred_receive_every_packet).soak(),
+    Test::of(&stray_datagrams_are_counted_and_make_no_state),
 ];
 
 const JOIN_TIMEOUT: Duration = Duration::from_secs(60);

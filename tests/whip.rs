@@ -17,56 +17,17 @@ use crate::server::{Server, write_file};
 use crate::webdriver::Browser;
 
 pub(crate) const TESTS: &[Test] = &[
-    Test {
-        name: "whip::ffmpeg_publishes_as_dtls_server_and_client",
-        needs: &[Peer::FfmpegWhip],
-        run: ffmpeg_publishes_as_dtls_server_and_client,
-    },
-    Test {
-        name: "whip::ffmpeg_publishes_video_alone_with_a_stream_key",
-        needs: &[Peer::FfmpegWhip],
-        run: ffmpeg_publishes_video_alone_with_a_stream_key,
-    },
-    Test {
-        name: "whip::ffmpeg_8_0_publishes_with_all_its_ways",
-        needs: &[Peer::Ffmpeg80],
-        run: ffmpeg_8_0_publishes_with_all_its_ways,
-    },
-    Test {
-        name: "whip::gstreamer_publishes_with_rtx_and_ulpfec",
-        needs: &[Peer::GstreamerWhip],
-        run: gstreamer_publishes_with_rtx_and_ulpfec,
-    },
-    Test {
-        name: "whip::pion_publishes_h264_and_opus",
-        needs: &[Peer::PionWhip],
-        run: pion_publishes_h264_and_opus,
-    },
-    Test {
-        name: "whip::aiortc_publishes_vp8_and_h264",
-        needs: &[Peer::Aiortc],
-        run: aiortc_publishes_vp8_and_h264,
-    },
-    Test {
-        name: "whip::obs_publishes_and_with_three_simulcast_layers",
-        needs: &[Peer::Datachannel],
-        run: obs_publishes_and_with_three_simulcast_layers,
-    },
-    Test {
-        name: "whip::chromium_publishes_and_chromium_watches",
-        needs: &[Peer::Chromium],
-        run: chromium_publishes_and_chromium_watches,
-    },
-    Test {
-        name: "whip::chromium_publishes_in_each_of_its_codecs",
-        needs: &[Peer::Chromium],
-        run: chromium_publishes_in_each_of_its_codecs,
-    },
-    Test {
-        name: "whip::all_layers_of_chromium_are_in_the_hub_and_viewers_follow_the_best_one",
-        needs: &[Peer::Chromium],
-        run: all_layers_of_chromium_are_in_the_hub_and_viewers_follow_the_best_one,
-    },
+    Test::of(&ffmpeg_publishes_as_dtls_server_and_client).needs(&[Peer::FfmpegWhip]),
+    Test::of(&ffmpeg_publishes_video_alone_with_a_stream_key).needs(&[Peer::FfmpegWhip]),
+    Test::of(&ffmpeg_8_0_publishes_with_all_its_ways).needs(&[Peer::Ffmpeg80]),
+    Test::of(&gstreamer_publishes_with_rtx_and_ulpfec).needs(&[Peer::GstreamerWhip]),
+    Test::of(&pion_publishes_h264_and_opus).needs(&[Peer::PionWhip]),
+    Test::of(&aiortc_publishes_vp8_and_h264).needs(&[Peer::Aiortc]),
+    Test::of(&obs_publishes_and_with_three_simulcast_layers).needs(&[Peer::Datachannel]),
+    Test::of(&chromium_publishes_and_chromium_watches).needs(&[Peer::Chromium]),
+    Test::of(&chromium_publishes_in_each_of_its_codecs).needs(&[Peer::Chromium]),
+    Test::of(&all_layers_of_chromium_are_in_the_hub_and_viewers_follow_the_best_one)
+        .needs(&[Peer::Chromium]),
 ];
 
 /// Runs `publisher` until it ends, while a viewer of `stream` waits for frames. Returns what the
@@ -117,7 +78,7 @@ fn report(printed: &str) -> Result<Value, Failed> {
 fn ffmpeg_publishes_as_dtls_server_and_client() -> Result<(), Failed> {
     for dtls in ["passive", "active"] {
         let server = Server::serve(&[])?;
-        let mut command = peers::ffmpeg_whip()?;
+        let mut command = peers::aiortc("ffmpeg_whip.py")?;
         let url = server.url("/studio/whip");
         command.args([&url, "--seconds", "15", "--dtls", dtls]);
         let sent = report(&publish(&server, "studio", command, true)?)?;
@@ -131,7 +92,7 @@ fn ffmpeg_publishes_as_dtls_server_and_client() -> Result<(), Failed> {
 
 fn ffmpeg_publishes_video_alone_with_a_stream_key() -> Result<(), Failed> {
     let server = Server::serve(&[])?;
-    let mut command = peers::ffmpeg_whip()?;
+    let mut command = peers::aiortc("ffmpeg_whip.py")?;
     let url = server.url("/whip");
     command.args([&url, "--seconds", "12", "--no-audio", "--token", "studio"]);
     publish(&server, "studio", command, false)?;
@@ -190,7 +151,7 @@ fn gstreamer_publishes_with_rtx_and_ulpfec() -> Result<(), Failed> {
 fn pion_publishes_h264_and_opus() -> Result<(), Failed> {
     let server = Server::serve(&[])?;
     let assets = Path::new(env!("CARGO_MANIFEST_DIR")).join("assets");
-    let mut command = peers::pion_whip()?;
+    let mut command = peers::go("whip")?;
     command.arg(format!("-url={}", server.url("/studio/whip")));
     command.arg("-video").arg(assets.join("demo.h264"));
     command.arg("-audio").arg(assets.join("demo.ogg"));
@@ -205,7 +166,7 @@ fn pion_publishes_h264_and_opus() -> Result<(), Failed> {
 fn aiortc_publishes_vp8_and_h264() -> Result<(), Failed> {
     let server = Server::serve(&[])?;
     for codec in ["vp8", "h264"] {
-        let mut command = peers::aiortc_whip()?;
+        let mut command = peers::aiortc("aiortc_whip.py")?;
         let url = server.url(&format!("/{codec}/whip"));
         command.args([&url, "--seconds", "12", "--codec", codec]);
         let mut publisher = Running::start("publisher", command)?;

@@ -10,22 +10,15 @@ use crate::process::{Running, eventually};
 use crate::server::glassline;
 
 pub(crate) const TESTS: &[Test] = &[
-    Test {
-        name: "whip_servers::pion_without_rtx_gets_lost_packets_and_is_followed_by_twcc",
-        needs: &[Peer::PionWhipServer],
-        run: pion_without_rtx_gets_lost_packets_and_is_followed_by_twcc,
-    },
-    Test {
-        name: "whip_servers::aiortc_decodes_and_is_followed_by_its_reports",
-        needs: &[Peer::Aiortc],
-        run: aiortc_decodes_and_is_followed_by_its_reports,
-    },
+    Test::of(&pion_without_rtx_gets_lost_packets_and_is_followed_by_twcc)
+        .needs(&[Peer::PionWhipServer]),
+    Test::of(&aiortc_decodes_and_is_followed_by_its_reports).needs(&[Peer::Aiortc]),
 ];
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn pion_without_rtx_gets_lost_packets_and_is_followed_by_twcc() -> Result<(), Failed> {
-    let mut command = peers::pion_whip_server()?;
+    let mut command = peers::go("whipserver")?;
     command.args(["-addr=127.0.0.1:0", "-loss=0.02"]);
     let server = Server::start("pion", command)?;
     let publisher = server.publish("demo")?;
@@ -52,7 +45,7 @@ fn pion_without_rtx_gets_lost_packets_and_is_followed_by_twcc() -> Result<(), Fa
 }
 
 fn aiortc_decodes_and_is_followed_by_its_reports() -> Result<(), Failed> {
-    let server = Server::start("aiortc", peers::aiortc_whip_server()?)?;
+    let server = Server::start("aiortc", peers::aiortc("aiortc_whip_server.py")?)?;
     let publisher = server.publish("test?size=320x180&fps=25")?;
     let seen = server.eventually(&publisher, |seen| seen["video"].as_u64() >= Some(100))?;
     if seen["size"] != serde_json::json!([320, 180]) {

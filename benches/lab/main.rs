@@ -27,6 +27,9 @@ mod server;
 mod guest;
 #[path = "../../tests/http.rs"]
 mod http;
+#[path = "../../tests/namespace.rs"]
+#[expect(dead_code, reason = "shared with the tests, which use more of it")]
+mod namespace;
 #[path = "../../tests/packages.rs"]
 #[expect(dead_code, reason = "shared with the tests, which use more of it")]
 mod packages;

@@ -12,11 +12,9 @@ use crate::peers::{Peer, Test};
 use crate::process::eventually;
 use crate::webdriver::Browser;
 
-pub(crate) const TESTS: &[Test] = &[Test {
-    name: "cameras::browser::chromium_shows_a_camera_without_idr_frames",
-    needs: &[Peer::Ffmpeg, Peer::Chromium],
-    run: chromium_shows_a_camera_without_idr_frames,
-}];
+pub(crate) const TESTS: &[Test] = &[
+    Test::of(&chromium_shows_a_camera_without_idr_frames).needs(&[Peer::Ffmpeg, Peer::Chromium])
+];
 
 /// w3c/webcodecs#650: Chromium asked for an IDR picture 127 times, and decoded no frame.
 fn chromium_shows_a_camera_without_idr_frames() -> Result<(), Failed> {

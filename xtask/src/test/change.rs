@@ -89,8 +89,7 @@ fn new_lines(line: &str) -> Option<std::ops::Range<usize>> {
     Some(first..first + count.max(1))
 }
 
-/// Names of the functions that `lines` of `text` belong to, attributes and comments above included,
-/// and the names of trials on these lines.
+/// Names of the functions that `lines` of `text` belong to, attributes and comments above included.
 ///
 /// The text is read by its indentation, as tests may stand inside of macros.
 fn touched(text: &str, lines: &[usize]) -> BTreeSet<String> {
@@ -100,14 +99,6 @@ fn touched(text: &str, lines: &[usize]) -> BTreeSet<String> {
         let Some(line) = all.get(index) else {
             continue;
         };
-        let trial = line
-            .split_once("name: \"")
-            .and_then(|it| it.1.split('"').next());
-        found.extend(
-            trial
-                .and_then(|it| it.rsplit("::").next())
-                .map(str::to_owned),
-        );
         let is_above = ["#[", "///"].iter().any(|it| line.trim().starts_with(it));
         let function = match is_above {
             true => all[index..].iter().find_map(|it| function(it)),
@@ -153,10 +144,10 @@ fn function(line: &str) -> Option<&str> {
 mod tests {
     use super::*;
 
-    const TEXT: &str = r#"pub(crate) const TESTS: &[Test] = &[Test {
-    name: "rtsp::plays",
-    run: plays,
-}];
+    const TEXT: &str = r#"pub(crate) const TESTS: &[Test] = &[
+    Test::of(&plays).needs(&[Peer::Ffmpeg]),
+    Test::of(&pauses),
+];
 
 fn plays() -> Result<(), Failed> {
     let server = Server::start()?;
@@ -188,7 +179,7 @@ mod tests {
 
     #[test]
     fn a_line_belongs_to_the_function_around_or_below() {
-        assert_eq!(at(&[2]), ["plays"], "the name of a trial");
+        assert_eq!(at(&[2]), Vec::<String>::new(), "a list is no test");
         assert_eq!(at(&[6]), ["plays"]);
         assert_eq!(at(&[9]), ["plays"]);
         assert_eq!(at(&[10]), ["plays"]);
