@@ -169,7 +169,6 @@ struct Upload {
 
 impl Upload {
     /// The file is ten seconds long and is sent repeatedly.
-    #[expect(clippy::cast_precision_loss, reason = "some megabytes")]
     fn measure(video: &Path) -> Result<Upload, String> {
         let file = fs::metadata(video).map_err(|error| format!("{}: {error}", video.display()))?;
         Ok(Upload {
@@ -336,7 +335,6 @@ struct Window {
     rss_kib: u64,
 }
 
-#[expect(clippy::cast_precision_loss, reason = "far below 2^52")]
 fn outcome(window: &Window) -> Outcome {
     let reader_seconds = window.readers as f64 * window.took;
     let rate = window.bytes as f64 / reader_seconds;

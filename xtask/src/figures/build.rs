@@ -26,9 +26,9 @@ impl Built {
         binary: Option<&Path>,
     ) -> Result<Self, String> {
         install::build_tools()?;
-        let works: Vec<Work> = recipes.iter().map(|it| it.work(is_quick)).collect();
+        let works: Vec<&Work> = recipes.iter().map(|it| it.work(is_quick)).collect();
         let mut executables = Vec::new();
-        let is_built = |work: &Work| match work {
+        let is_built = |work: &&Work| match work {
             Work::Lab(_) | Work::Bench { .. } => true,
             work => binary.is_none() && needs_product(work),
         };
@@ -75,7 +75,7 @@ pub(super) const LAB: (&str, &str) = ("glassline", "lab");
 ///
 /// # Errors Something is missing; the text says how to get it.
 pub(super) fn provide(recipe: &Recipe) -> Result<(), String> {
-    for need in recipe.needs {
+    for need in &recipe.needs {
         match need {
             Need::Peer(name) => install::peer(name)?,
             Need::BuiltPeer(BuiltPeer::Nats) => install::nats().map(drop)?,
@@ -101,11 +101,11 @@ fn needs_product(work: &Work) -> bool {
 /// Whatever is measured, all benches of the workspace are built: for other packages, and even for
 /// other targets of the same packages, cargo compiles much of what they share again. A second part
 /// of a night would then build nearly everything.
-fn benches(works: impl Iterator<Item = Work>) -> Vec<(&'static str, &'static str)> {
-    let named = |work| match work {
+fn benches(works: impl Iterator<Item = &'static Work>) -> Vec<(&'static str, &'static str)> {
+    let named = |work: &Work| match work {
         Work::Bench {
             package, target, ..
-        } => Some((package, target)),
+        } => Some((*package, *target)),
         _ => None,
     };
     let mut benches: Vec<_> = works.filter_map(named).chain([LAB]).collect();

@@ -87,7 +87,7 @@ pub(super) fn draw(runs: &[Run]) -> String {
 /// Values that have a ratio on some processor.
 fn rows(columns: &[Column<'_>]) -> Vec<Row> {
     let mut rows = Vec::new();
-    for recipe in &RECIPES {
+    for recipe in RECIPES.iter() {
         for name in names(recipe, columns) {
             let latest = columns.iter().map(|it| it.latest(recipe.name, &name));
             let besides: Vec<_> = latest.map(|it| it?.value.beside.as_ref()).collect();

@@ -29,7 +29,7 @@ use std::fs;
 
 use build::Built;
 use night::Night;
-use recipe::Recipe;
+use recipe::{Need, Recipe};
 use record::Run;
 use request::Request;
 use store::Store;
@@ -96,7 +96,7 @@ fn write_pages() -> Result<(), String> {
 fn list(recipes: &[&Recipe], is_quick: bool) {
     println!("{:<16} {:>7}  {:<24} what", "recipe", "minutes", "needs");
     for recipe in recipes {
-        let needs: Vec<String> = recipe.needs.iter().map(|it| it.words()).collect();
+        let needs: Vec<String> = recipe.needs.iter().map(Need::words).collect();
         let minutes = recipe.expected_minutes(is_quick);
         println!(
             "{:<16} {minutes:>7.1}  {:<24} {}",

@@ -59,7 +59,7 @@ pub(super) fn letter(index: usize) -> char {
 /// Recipes by the page that describes them, in order of the first recipe.
 fn by_page() -> Vec<(&'static str, Vec<&'static Recipe>)> {
     let mut pages: Vec<(&str, Vec<&Recipe>)> = Vec::new();
-    for recipe in &RECIPES {
+    for recipe in RECIPES.iter() {
         match pages.iter_mut().find(|it| it.0 == recipe.page) {
             Some((_, recipes)) => recipes.push(recipe),
             None => pages.push((recipe.page, vec![recipe])),
@@ -275,7 +275,7 @@ pub(super) fn all_of<'a>(
     column: &Column<'a>,
 ) -> impl Iterator<Item = (&'static str, String, Latest<'a>)> {
     let mut all = Vec::new();
-    for recipe in &RECIPES {
+    for recipe in RECIPES.iter() {
         let outcome = column.latest_run(recipe.name);
         let outcome = outcome.and_then(|it| it.measured(recipe.name));
         for value in outcome.into_iter().flat_map(|it| &it.values) {

@@ -142,7 +142,7 @@ impl Stage<'_> {
             let values = report::from_lines(&String::from_utf8_lossy(&text), recipe.noise);
             values.map(|it| (it, Vec::new()))
         } else {
-            joined(&reports).and_then(|report| report::from_json(&report, recipe.values))
+            joined(&reports).and_then(|report| report::from_json(&report, &recipe.values))
         };
         let (values, missing) = values.map_err(at_log)?;
         Ok(Turn {
@@ -153,7 +153,7 @@ impl Stage<'_> {
     }
 
     /// Reports that the work writes, by key; without a key where it is the only one.
-    fn reports(&self, work: Work, report: &Path) -> Vec<(Option<&'static str>, PathBuf)> {
+    fn reports(&self, work: &Work, report: &Path) -> Vec<(Option<&'static str>, PathBuf)> {
         let bench = process::target_directory().join("bench");
         match work {
             Work::Program(_) | Work::Scene(_) => vec![(None, report.to_owned())],
@@ -166,7 +166,7 @@ impl Stage<'_> {
         }
     }
 
-    fn command(&self, work: Work, report: &Path) -> Result<Command, String> {
+    fn command(&self, work: &Work, report: &Path) -> Result<Command, String> {
         let glassline = &self.built.glassline;
         let of_target = |package: &str, target: &str| -> Result<Command, String> {
             let executable = self.built.executable(package, target)?;

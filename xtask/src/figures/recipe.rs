@@ -3,7 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 /// One measurement of `docs/benchmarks` that a machine can repeat alone.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(super) struct Recipe {
     /// Name on the command line and in stored results.
     pub(super) name: &'static str,
@@ -15,41 +16,47 @@ pub(super) struct Recipe {
     /// Shorter work for `--quick`; `None` where the recipe has no short form.
     pub(super) quick: Option<Work>,
     /// Expected minutes of one turn, without building; the second for `--quick`.
+    #[serde(default = "a_minute")]
     pub(super) minutes: (f64, f64),
     /// How many times the work is done; values are medians. A quick run does it once.
+    #[serde(default = "once")]
     pub(super) turns: usize,
-    pub(super) needs: &'static [Need],
+    #[serde(default = "quiet_cores")]
+    pub(super) needs: Vec<Need>,
     /// Values in a JSON report; empty where the program prints [lines of figures](super::report).
-    pub(super) values: &'static [Value],
+    #[serde(default)]
+    pub(super) values: Vec<Value>,
     /// Tolerance of figures that are printed as lines.
+    #[serde(default = "tenth")]
     pub(super) noise: Tolerance,
     /// Whether wide AES decides the values, so that a second run without it says something.
+    #[serde(default)]
     pub(super) is_crypto: bool,
     /// Parts of the names of the values that have a row on the page; empty for all values. Stored results
     /// have all of them.
-    pub(super) on_page: &'static [&'static str],
+    #[serde(default)]
+    pub(super) on_page: Vec<&'static str>,
 }
 
-impl Recipe {
-    /// The recipe from which others differ.
-    pub(super) const BASE: Self = Self {
-        name: "",
-        page: "",
-        about: "",
-        work: Work::Program(""),
-        quick: None,
-        minutes: (1.0, 1.0),
-        turns: 1,
-        needs: &[Need::Quiet, Need::TwoCores],
-        values: &[],
-        noise: TENTH,
-        is_crypto: false,
-        on_page: &[],
-    };
+fn a_minute() -> (f64, f64) {
+    (1.0, 1.0)
+}
+
+fn once() -> usize {
+    1
+}
+
+fn quiet_cores() -> Vec<Need> {
+    vec![Need::Quiet, Need::TwoCores]
+}
+
+fn tenth() -> Tolerance {
+    TENTH
 }
 
 /// How a recipe is performed.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub(super) enum Work {
     /// `glassline` with these arguments and `--json`.
     Program(&'static str),
@@ -72,12 +79,13 @@ pub(super) enum Work {
     /// become one object, with the name of the file as key.
     Peers {
         arguments: &'static str,
-        reports: &'static [&'static str],
+        reports: Vec<&'static str>,
     },
 }
 
 /// The needs of a recipe on the machine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub(super) enum Need {
     /// Values mean nothing while other programs run.
     Quiet,
@@ -92,7 +100,8 @@ pub(super) enum Need {
 }
 
 /// A peer that is built from source, before the first measurement.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub(super) enum BuiltPeer {
     Pion,
     Live555,
@@ -101,9 +110,10 @@ pub(super) enum BuiltPeer {
 }
 
 /// Which direction of a value is an improvement.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Better {
+    #[default]
     Less,
     More,
     /// Neither: the value describes the run.
@@ -120,22 +130,33 @@ pub(super) struct Tolerance {
 }
 
 /// Where a value stands in a JSON report (paths: [`super::report::select`]), and how it is read.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(super) struct Value {
     pub(super) name: &'static str,
     pub(super) path: &'static str,
     pub(super) unit: &'static str,
+    #[serde(default)]
     pub(super) better: Better,
     /// Multiplies what the report has, to reach the unit.
+    #[serde(default = "unscaled")]
     pub(super) scale: f64,
     /// The divisor of the value: its name, and its path in the same report.
+    #[serde(default)]
     pub(super) beside: Option<(&'static str, &'static str)>,
     /// Whether a report may lack what the value is divided by: a peer that is not installed.
+    #[serde(default)]
     pub(super) may_stand_alone: bool,
+    #[serde(default = "tenth")]
     pub(super) tolerance: Tolerance,
     /// Paths of shares of the stream that must have arrived for the value to count; see
     /// [`DELIVERED_MIN`].
-    pub(super) delivered: &'static [&'static str],
+    #[serde(default)]
+    pub(super) delivered: Vec<&'static str>,
+}
+
+fn unscaled() -> f64 {
+    1.0
 }
 
 /// Costs are those of the load only where at least this share of the stream arrived.
@@ -146,67 +167,6 @@ pub(super) const TENTH: Tolerance = Tolerance {
     relative: 0.1,
     absolute: 0.0,
 };
-
-impl Value {
-    /// A value of which less is better.
-    pub(super) const fn less(name: &'static str, path: &'static str, unit: &'static str) -> Self {
-        Self {
-            name,
-            path,
-            unit,
-            better: Better::Less,
-            scale: 1.0,
-            beside: None,
-            may_stand_alone: false,
-            tolerance: TENTH,
-            delivered: &[],
-        }
-    }
-
-    /// A value of which more is better.
-    pub(super) const fn more(name: &'static str, path: &'static str, unit: &'static str) -> Self {
-        let value = Self::less(name, path, unit);
-        Self {
-            better: Better::More,
-            ..value
-        }
-    }
-
-    /// With the value `name` at `path` as its floor or peer.
-    pub(super) const fn beside(self, name: &'static str, path: &'static str) -> Self {
-        Self {
-            beside: Some((name, path)),
-            ..self
-        }
-    }
-
-    /// With the value of a peer that may be missing.
-    pub(super) const fn beside_peer(self, name: &'static str, path: &'static str) -> Self {
-        Self {
-            beside: Some((name, path)),
-            may_stand_alone: true,
-            ..self
-        }
-    }
-
-    /// Counts only where enough of the stream arrived, by all of these paths.
-    pub(super) const fn where_delivered(self, delivered: &'static [&'static str]) -> Self {
-        Self { delivered, ..self }
-    }
-
-    /// With another tolerance: a part of the value, or as much in its unit.
-    pub(super) const fn within(self, relative: f64, absolute: f64) -> Self {
-        Self {
-            tolerance: Tolerance { relative, absolute },
-            ..self
-        }
-    }
-
-    /// With what the report has multiplied by `scale`.
-    pub(super) const fn times(self, scale: f64) -> Self {
-        Self { scale, ..self }
-    }
-}
 
 impl Recipe {
     /// Returns whether the value called `name` has a row on the page.
@@ -240,10 +200,10 @@ impl Recipe {
     }
 
     /// The work of a full or of a quick run.
-    pub(super) fn work(&self, is_quick: bool) -> Work {
-        match self.quick {
+    pub(super) fn work(&self, is_quick: bool) -> &Work {
+        match &self.quick {
             Some(quick) if is_quick => quick,
-            _ => self.work,
+            _ => &self.work,
         }
     }
 
@@ -258,10 +218,10 @@ impl Recipe {
 
 impl Need {
     /// The need in a word or two.
-    pub(super) fn words(self) -> String {
+    pub(super) fn words(&self) -> String {
         match self {
             Self::Quiet => "quiet".to_owned(),
-            Self::Peer(name) => name.to_owned(),
+            Self::Peer(name) => (*name).to_owned(),
             Self::Network => "network".to_owned(),
             Self::TwoCores => "two cores".to_owned(),
             Self::BuiltPeer(BuiltPeer::Pion) => "Pion".to_owned(),

@@ -102,7 +102,7 @@ fn read(report: &Json, value: &Value) -> Result<Measurement, String> {
         number.ok_or_else(|| format!("`{name}`: the report has no number at {path}"))
     };
     let ours = at(value.path)? * value.scale;
-    for path in value.delivered {
+    for path in &value.delivered {
         let delivered = at(path)?;
         if delivered < DELIVERED_MIN {
             return Err(format!(
@@ -207,11 +207,20 @@ mod tests {
         }
     }
 
+    const SEAL: &str =
+        r#"{"name": "seal", "unit": "ns", "path": "/ours", "beside": ["floor", "/floor"]}"#;
+
+    fn value(text: &'static str) -> Value {
+        serde_json::from_str(text).expect("a value")
+    }
+
     #[test]
     fn a_value_comes_with_its_own_floor() {
         let report = json!({"ours": 0.9, "floor": 0.6});
-        let value = Value::less("seal", "/ours", "ns").times(1e3);
-        let value = value.beside("floor", "/floor");
+        let value = Value {
+            scale: 1e3,
+            ..value(SEAL)
+        };
         let (read, missing) = from_json(&report, &[value]).expect("both are there");
         assert!(missing.is_empty());
         assert_eq!((read[0].value, read[0].range), (900.0, (900.0, 900.0)));
@@ -221,14 +230,13 @@ mod tests {
 
     #[test]
     fn what_a_report_lacks_is_named() {
-        let value = Value::less("seal", "/ours", "ns").beside("floor", "/floor");
         for (report, word) in [
             (json!({}), "/ours"),
             (json!({"ours": 1}), "/floor"),
             (json!({"ours": null, "floor": 1}), "/ours"),
             (json!({"ours": 1, "floor": 0}), "its floor is 0"),
         ] {
-            let error = from_json(&report, &[value]).expect_err("not whole");
+            let error = from_json(&report, &[value(SEAL)]).expect_err("not whole");
             assert!(error.contains("seal") && error.contains(word), "{error}");
         }
     }
@@ -239,22 +247,28 @@ mod tests {
             {"viewers": 200, "cpu": 1.0, "delivered": 0.999},
             {"viewers": 400, "cpu": 0.5, "delivered": 0.56},
         ]});
-        let step = |name, path, delivered| Value::less(name, path, "ms").where_delivered(delivered);
+        let step = |name, path, delivered| Value {
+            path,
+            delivered: vec![delivered],
+            beside: None,
+            name,
+            ..value(SEAL)
+        };
         let values = [
             step(
                 "200",
                 "/steps/viewers=200/cpu",
-                &["/steps/viewers=200/delivered"],
+                "/steps/viewers=200/delivered",
             ),
             step(
                 "400",
                 "/steps/viewers=400/cpu",
-                &["/steps/viewers=400/delivered"],
+                "/steps/viewers=400/delivered",
             ),
             step(
                 "600",
                 "/steps/viewers=600/cpu",
-                &["/steps/viewers=600/delivered"],
+                "/steps/viewers=600/delivered",
             ),
         ];
         let (found, missing) = from_json(&report, &values).expect("one is there");
@@ -269,10 +283,13 @@ mod tests {
 
     #[test]
     fn a_peer_that_is_not_installed_leaves_the_value_alone() {
-        let value = Value::less("p50", "/ours", "ms").beside_peer("MediaMTX", "/theirs");
-        let with = from_json(&json!({"ours": 1.0, "theirs": 2.0}), &[value]);
+        let values = [Value {
+            may_stand_alone: true,
+            ..value(SEAL)
+        }];
+        let with = from_json(&json!({"ours": 1.0, "floor": 2.0}), &values);
         assert!(with.expect("both").0[0].beside.is_some());
-        let without = from_json(&json!({"ours": 1.0, "theirs": null}), &[value]);
+        let without = from_json(&json!({"ours": 1.0, "floor": null}), &values);
         assert!(without.expect("ours").0[0].beside.is_none());
     }
 

@@ -1,62 +1,14 @@
 //! All recipes, in one list and in the order in which they run.
 
-mod attacks;
-mod media;
-mod peers;
-mod processor;
-mod server;
-mod virtual_time;
+use std::sync::LazyLock;
 
 use super::recipe::Recipe;
 
 /// Every measurement of `docs/benchmarks` that runs by itself. Cheap ones are first, so that an
 /// interrupted night has many values.
-pub(super) static RECIPES: [Recipe; 44] = [
-    processor::SEAL,
-    processor::RECORDS,
-    processor::BULK,
-    processor::DATA,
-    processor::DATA_CHACHA,
-    processor::DATA_NO_OFFLOAD,
-    processor::DATA_LOSS,
-    processor::SCTP_COST,
-    processor::SCTP_MESSAGES,
-    processor::IDLE,
-    processor::SEND,
-    processor::SEND_1000,
-    media::CALL,
-    media::TRANSCODE,
-    media::AAC,
-    server::JOIN,
-    server::FAN_OUT,
-    server::RTSP,
-    server::TCP_VIEWERS,
-    server::SNAPSHOTS,
-    server::TRANSCODED,
-    server::RELOAD,
-    server::PULL,
-    server::CHURN,
-    virtual_time::JITTER_AR98,
-    virtual_time::JITTER_MIXED,
-    virtual_time::JITTER_AR90,
-    virtual_time::SCTP_PATHS,
-    virtual_time::CLUSTER,
-    virtual_time::CONGESTION,
-    peers::GSTREAMER,
-    peers::PION,
-    peers::JANUS,
-    peers::LIVE555,
-    peers::MEDIAMTX,
-    peers::DATA_PEERS,
-    peers::WHIP,
-    peers::HLS,
-    server::FIRST_FRAME,
-    server::PUBLISH,
-    attacks::ATTACKS,
-    attacks::FORGED,
-    attacks::LOGINS,
-    server::CLUSTER_LOSS,
-];
+pub(super) static RECIPES: LazyLock<Vec<Recipe>> = LazyLock::new(|| {
+    serde_json::from_str(include_str!("recipes.json")).expect("a test has read the file")
+});
 
 /// Pages, or parts of them, that have another way of being measured, and why.
 pub(super) const ELSEWHERE: [(&str, &str); 11] = [
@@ -123,7 +75,7 @@ mod tests {
 
     #[test]
     fn values_come_from_reports_or_from_lines() {
-        for recipe in &RECIPES {
+        for recipe in RECIPES.iter() {
             let name = recipe.name;
             let has_lines = matches!(recipe.work, Work::Bench { .. } | Work::Test { .. });
             assert_eq!(recipe.values.is_empty(), has_lines, "{name}");
