@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::viewers::step::Step;
+use Unit::{Bytes, Microseconds, Milliseconds, Number, Percent, Ratio};
 
 /// A condition that must not be met by any step.
 #[derive(Clone, Debug)]
@@ -55,7 +56,7 @@ pub struct Miss {
 impl Threshold {
     /// Steps that meet the condition, or that have no such figure.
     pub fn misses(&self, steps: &[Step]) -> Vec<Miss> {
-        let value = |step| (self.metric.of)(step);
+        let value = |step| self.metric.of(step);
         let missed = steps.iter().filter(|step| {
             value(step).is_none_or(|value| self.comparison.holds(value, self.limit))
         });
@@ -108,7 +109,7 @@ impl FromStr for Threshold {
         let (name, value) = (name.trim(), value.trim());
         let metric = METRICS
             .iter()
-            .find(|metric| metric.name == name || metric.short == Some(name))
+            .find(|metric| metric.name == name || metric.short == name && !name.is_empty())
             .ok_or_else(|| Error::Name {
                 name: name.to_owned(),
                 known: known(),
@@ -128,8 +129,8 @@ impl FromStr for Threshold {
 
 fn known() -> String {
     let names = METRICS.iter().map(|metric| match metric.short {
-        Some(short) => format!("{short} ({})", metric.name),
-        None => metric.name.to_owned(),
+        "" => metric.name.to_owned(),
+        short => format!("{short} ({})", metric.name),
     });
     names.collect::<Vec<_>>().join(", ")
 }
@@ -230,162 +231,54 @@ impl Unit {
 struct Metric {
     /// Name in the JSON, with a dot between levels.
     name: &'static str,
-    short: Option<&'static str>,
+    /// Other name for the command line; empty where the first is short enough.
+    short: &'static str,
     unit: Unit,
-    of: fn(&Step) -> Option<f64>,
+}
+
+impl Metric {
+    /// Returns the figure of a step; `None` where the step has none.
+    fn of(&self, step: &Step) -> Option<f64> {
+        let json = serde_json::to_value(step).ok()?;
+        let pointer = format!("/{}", self.name.replace('.', "/"));
+        json.pointer(&pointer)?.as_f64()
+    }
+}
+
+const fn figure(name: &'static str, short: &'static str, unit: Unit) -> Metric {
+    Metric { name, short, unit }
 }
 
 const METRICS: &[Metric] = &[
-    Metric {
-        name: "delivered_ratio",
-        short: Some("delivered"),
-        unit: Unit::Ratio,
-        of: |step| Some(step.delivered_ratio),
-    },
-    Metric {
-        name: "slowest_viewer_ratio",
-        short: Some("slowest"),
-        unit: Unit::Ratio,
-        of: |step| Some(step.slowest_viewer_ratio),
-    },
-    Metric {
-        name: "loss_ratio",
-        short: Some("loss"),
-        unit: Unit::Ratio,
-        of: |step| Some(step.loss_ratio),
-    },
-    Metric {
-        name: "gap_ms.p99",
-        short: Some("gap_p99"),
-        unit: Unit::Milliseconds,
-        of: |step| step.gap_ms.p99,
-    },
-    Metric {
-        name: "gap_ms.max",
-        short: Some("gap_max"),
-        unit: Unit::Milliseconds,
-        of: |step| step.gap_ms.max,
-    },
-    Metric {
-        name: "hol.extra_gap_ms.max",
-        short: Some("hol_extra"),
-        unit: Unit::Milliseconds,
-        of: |step| step.hol.as_ref()?.extra_gap_ms.max,
-    },
-    Metric {
-        name: "describe_ms.p99",
-        short: Some("describe_p99"),
-        unit: Unit::Milliseconds,
-        of: |step| step.describe_ms?.p99,
-    },
-    Metric {
-        name: "join_ms.p50",
-        short: Some("join_p50"),
-        unit: Unit::Milliseconds,
-        of: |step| step.join_ms.p50,
-    },
-    Metric {
-        name: "join_ms.p95",
-        short: Some("join_p95"),
-        unit: Unit::Milliseconds,
-        of: |step| step.join_ms.p95,
-    },
-    Metric {
-        name: "delay_ms.p50",
-        short: Some("delay_p50"),
-        unit: Unit::Milliseconds,
-        of: |step| Some(step.delay_ms?.p50),
-    },
-    Metric {
-        name: "delay_ms.p95",
-        short: Some("delay_p95"),
-        unit: Unit::Milliseconds,
-        of: |step| Some(step.delay_ms?.p95),
-    },
-    Metric {
-        name: "delay_ms.p99",
-        short: Some("delay_p99"),
-        unit: Unit::Milliseconds,
-        of: |step| Some(step.delay_ms?.p99),
-    },
-    Metric {
-        name: "hls.stalls",
-        short: Some("stalls"),
-        unit: Unit::Number,
-        of: |step| Some(step.hls?.stalls as f64),
-    },
-    Metric {
-        name: "hls.latency_p95_ms",
-        short: Some("latency_p95"),
-        unit: Unit::Milliseconds,
-        of: |step| step.hls?.latency_p95_ms,
-    },
-    Metric {
-        name: "connected",
-        short: None,
-        unit: Unit::Number,
-        of: |step| Some(step.connected as f64),
-    },
-    Metric {
-        name: "failed",
-        short: None,
-        unit: Unit::Number,
-        of: |step| Some(step.failed as f64),
-    },
-    Metric {
-        name: "frames_damaged",
-        short: Some("damaged"),
-        unit: Unit::Number,
-        of: |step| Some(step.frames_damaged as f64),
-    },
-    Metric {
-        name: "server_cpu_percent",
-        short: Some("cpu"),
-        unit: Unit::Percent,
-        of: |step| step.server_cpu_percent,
-    },
-    Metric {
-        name: "server_cpu_us_per_packet",
-        short: Some("us_per_packet"),
-        unit: Unit::Microseconds,
-        of: |step| step.server_cpu_us_per_packet,
-    },
-    Metric {
-        name: "server_cpu_ms_per_viewer_second",
-        short: Some("ms_per_viewer_second"),
-        unit: Unit::Milliseconds,
-        of: |step| step.server_cpu_ms_per_viewer_second,
-    },
-    Metric {
-        name: "server_rss_bytes",
-        short: Some("rss"),
-        unit: Unit::Bytes,
-        of: |step| Some(step.server_rss_bytes? as f64),
-    },
-    Metric {
-        name: "server_rss_bytes_per_viewer",
-        short: Some("rss_per_viewer"),
-        unit: Unit::Bytes,
-        of: |step| Some(step.server_rss_bytes_per_viewer? as f64),
-    },
-    Metric {
-        name: "server_cpu_to_floor_ratio",
-        short: Some("to_floor"),
-        unit: Unit::Number,
-        of: |step| step.server_cpu_to_floor_ratio,
-    },
-    Metric {
-        name: "generator_cpu_percent",
-        short: None,
-        unit: Unit::Percent,
-        of: |step| Some(step.generator_cpu_percent),
-    },
-    Metric {
-        name: "machine_cpu_percent",
-        short: None,
-        unit: Unit::Percent,
-        of: |step| Some(step.machine_cpu_percent),
-    },
+    figure("delivered_ratio", "delivered", Ratio),
+    figure("slowest_viewer_ratio", "slowest", Ratio),
+    figure("loss_ratio", "loss", Ratio),
+    figure("gap_ms.p99", "gap_p99", Milliseconds),
+    figure("gap_ms.max", "gap_max", Milliseconds),
+    figure("hol.extra_gap_ms.max", "hol_extra", Milliseconds),
+    figure("describe_ms.p99", "describe_p99", Milliseconds),
+    figure("join_ms.p50", "join_p50", Milliseconds),
+    figure("join_ms.p95", "join_p95", Milliseconds),
+    figure("delay_ms.p50", "delay_p50", Milliseconds),
+    figure("delay_ms.p95", "delay_p95", Milliseconds),
+    figure("delay_ms.p99", "delay_p99", Milliseconds),
+    figure("hls.stalls", "stalls", Number),
+    figure("hls.latency_p95_ms", "latency_p95", Milliseconds),
+    figure("connected", "", Number),
+    figure("failed", "", Number),
+    figure("frames_damaged", "damaged", Number),
+    figure("server_cpu_percent", "cpu", Percent),
+    figure("server_cpu_us_per_packet", "us_per_packet", Microseconds),
+    figure(
+        "server_cpu_ms_per_viewer_second",
+        "ms_per_viewer_second",
+        Milliseconds,
+    ),
+    figure("server_rss_bytes", "rss", Bytes),
+    figure("server_rss_bytes_per_viewer", "rss_per_viewer", Bytes),
+    figure("server_cpu_to_floor_ratio", "to_floor", Number),
+    figure("generator_cpu_percent", "", Percent),
+    figure("machine_cpu_percent", "", Percent),
 ];
 
 #[cfg(test)]
