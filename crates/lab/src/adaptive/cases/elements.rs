@@ -15,6 +15,10 @@ pub(super) const MS: Duration = Duration::from_millis(1);
 /// One-way delay of RFC 8867 §4, and the round trip of all other cases.
 pub(super) const DELAY: Duration = Duration::from_millis(50);
 
+pub(super) const fn secs(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
 pub(super) fn kbps(rate: u64) -> Bitrate {
     Bitrate::from_bps(rate * 1_000)
 }
@@ -50,7 +54,7 @@ pub(super) fn limited(rate: u64) -> Conditions {
 /// A direction whose rate changes: seconds and kbit/s.
 pub(super) fn lane(steps: &[(u64, u64)], conditions: impl Fn(u64) -> Conditions) -> LinkSchedule {
     let step = |(seconds, rate): &(u64, u64)| Step {
-        at: Duration::from_secs(*seconds),
+        at: secs(*seconds),
         conditions: conditions(*rate),
     };
     LinkSchedule {
@@ -62,27 +66,21 @@ pub(super) fn back() -> LinkSchedule {
     LinkSchedule::constant(Conditions::delayed(DELAY / 2))
 }
 
-pub(super) fn case(
-    name: &'static str,
-    about: &'static str,
-    seconds: u64,
-    source: PublishedVideo,
-) -> Case {
+/// A minute of the usual layers over 5 Mbit/s, from which other cases differ.
+pub(super) fn case() -> Case {
     Case {
-        name,
-        about,
-        duration: Duration::from_secs(seconds),
+        name: "",
+        about: "",
+        duration: secs(60),
         forward: LinkSchedule::constant(limited(5_000)),
         backward: back(),
-        flows: vec![Flow::viewer(source)],
+        flows: vec![Flow::viewer(usual())],
         moment: None,
         targets: Vec::new(),
     }
 }
 
 pub(super) fn moment(at: u64, until: u64) -> Option<Moment> {
-    Some(Moment {
-        at: Duration::from_secs(at),
-        until: Duration::from_secs(until),
-    })
+    let [at, until] = [at, until].map(secs);
+    Some(Moment { at, until })
 }

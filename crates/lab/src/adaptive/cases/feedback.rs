@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use glassline_sim::Conditions;
 
-use super::elements::{DELAY, MS, case, lane, limited, moment, usual};
+use super::elements::{DELAY, MS, case, lane, limited, moment, secs, usual};
 use crate::adaptive::case::{Case, Flow, Traffic};
 use crate::adaptive::path::LinkSchedule;
 use crate::adaptive::target::{Figure, Target};
@@ -55,6 +55,9 @@ fn seldom() -> Flow {
 fn falling(name: &'static str, about: &'static str) -> Case {
     let (most, least) = (Target::at_most, Target::at_least);
     Case {
+        name,
+        about,
+        duration: secs(80),
         forward: lane(&[(0, 2_500), (20, 800), (50, 2_500)], limited),
         moment: moment(20, 50),
         targets: vec![
@@ -63,6 +66,6 @@ fn falling(name: &'static str, about: &'static str) -> Case {
             most(Figure::Switches, 4.0),
             least(Figure::ShownRatio, 0.9),
         ],
-        ..case(name, about, 80, usual())
+        ..case()
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use glassline_sim::{Conditions, Loss, Policer};
 
-use super::elements::{DELAY, MS, case, kbps, lane, limited, moment, simulcast, usual};
+use super::elements::{DELAY, MS, case, kbps, lane, limited, moment, secs, simulcast, usual};
 use crate::adaptive::case::{Case, Flow};
 use crate::adaptive::path::{LinkSchedule, Step};
 use crate::adaptive::source::{Keyframes, PublishedVideo};
@@ -15,6 +15,9 @@ pub(super) fn changing() -> Vec<Case> {
     let (most, least) = (Target::at_most, Target::at_least);
     vec![
         Case {
+            name: "drop",
+            about: "the path falls from 2.5 to 0.8 Mbit/s for 30 s",
+            duration: secs(80),
             forward: lane(&[(0, 2_500), (20, 800), (50, 2_500)], limited),
             moment: moment(20, 50),
             targets: vec![
@@ -23,14 +26,11 @@ pub(super) fn changing() -> Vec<Case> {
                 most(Figure::QueueMsP95, 100.0),
                 least(Figure::ShownRatio, 0.9),
             ],
-            ..case(
-                "drop",
-                "the path falls from 2.5 to 0.8 Mbit/s for 30 s",
-                80,
-                usual(),
-            )
+            ..case()
         },
         Case {
+            name: "rise",
+            about: "the path rises from 0.5 to 3 Mbit/s",
             forward: lane(&[(0, 500), (20, 3_000)], limited),
             moment: moment(20, 60),
             targets: vec![
@@ -38,9 +38,11 @@ pub(super) fn changing() -> Vec<Case> {
                 most(Figure::PaddingRatio, 0.03),
                 most(Figure::StallMsMax, 1_000.0),
             ],
-            ..case("rise", "the path rises from 0.5 to 3 Mbit/s", 60, usual())
+            ..case()
         },
         Case {
+            name: "tunnel",
+            about: "the path nearly stands for 3 s",
             forward: lane(&[(0, 3_000), (20, 20), (23, 3_000)], limited),
             moment: moment(23, 60),
             targets: vec![
@@ -48,7 +50,7 @@ pub(super) fn changing() -> Vec<Case> {
                 most(Figure::RiseS, 6.0),
                 least(Figure::ShownRatio, 0.9),
             ],
-            ..case("tunnel", "the path nearly stands for 3 s", 60, usual())
+            ..case()
         },
         half(
             "half",
@@ -67,6 +69,17 @@ pub(super) fn changing() -> Vec<Case> {
 fn half(name: &'static str, about: &'static str, has_upper_frames: bool) -> Case {
     let (most, least) = (Target::at_most, Target::at_least);
     Case {
+        name,
+        about,
+        duration: secs(80),
+        flows: vec![Flow::viewer(PublishedVideo {
+            keyframes: Keyframes {
+                period: Some(Duration::from_secs(2)),
+                on_request: false,
+            },
+            has_upper_frames,
+            ..simulcast(&[2_000])
+        })],
         forward: lane(&[(0, 5_000), (20, 1_000), (50, 5_000)], limited),
         moment: moment(20, 50),
         targets: vec![
@@ -74,19 +87,7 @@ fn half(name: &'static str, about: &'static str, has_upper_frames: bool) -> Case
             most(Figure::WaitMsP99, 400.0),
             most(Figure::StallMsMax, 2_200.0),
         ],
-        ..case(
-            name,
-            about,
-            80,
-            PublishedVideo {
-                keyframes: Keyframes {
-                    period: Some(Duration::from_secs(2)),
-                    on_request: false,
-                },
-                has_upper_frames,
-                ..simulcast(&[2_000])
-            },
-        )
+        ..case()
     }
 }
 
@@ -112,6 +113,8 @@ pub(super) fn constant() -> Vec<Case> {
     let lossy = |share| Conditions::delayed(DELAY / 2).with_loss(Loss::Random(share));
     vec![
         Case {
+            name: "steady",
+            about: "the path carries 5 Mbit/s all the time",
             targets: vec![
                 most(Figure::PaddingRatio, 0.03),
                 most(Figure::Switches, 1.0),
@@ -119,67 +122,50 @@ pub(super) fn constant() -> Vec<Case> {
                 most(Figure::QueueMsP95, 50.0),
                 least(Figure::UseRatio, 0.9),
             ],
-            ..case(
-                "steady",
-                "the path carries 5 Mbit/s all the time",
-                60,
-                usual(),
-            )
+            ..case()
         },
         Case {
+            name: "narrow",
+            about: "the path carries 0.8 Mbit/s all the time",
             forward: LinkSchedule::constant(limited(800)),
             targets: vec![
                 most(Figure::Switches, 4.0),
                 most(Figure::QueueMsP95, 100.0),
                 least(Figure::ShownRatio, 0.95),
             ],
-            ..case(
-                "narrow",
-                "the path carries 0.8 Mbit/s all the time",
-                60,
-                usual(),
-            )
+            ..case()
         },
         Case {
+            name: "below",
+            about: "the path carries 0.1 Mbit/s, less than the lowest layer",
             forward: LinkSchedule::constant(limited(100)),
             targets: vec![
                 least(Figure::ShownRatio, 0.17),
                 most(Figure::StallMsMax, 3_000.0),
             ],
-            ..case(
-                "below",
-                "the path carries 0.1 Mbit/s, less than the lowest layer",
-                60,
-                usual(),
-            )
+            ..case()
         },
         Case {
+            name: "feedback",
+            about: "30 % of what the viewer sends is lost",
             backward: LinkSchedule::constant(lossy(0.3)),
             targets: vec![
                 most(Figure::Switches, 0.0),
                 least(Figure::UseRatio, 0.9),
                 most(Figure::StallMsMax, 150.0),
             ],
-            ..case(
-                "feedback",
-                "30 % of what the viewer sends is lost",
-                60,
-                usual(),
-            )
+            ..case()
         },
         Case {
+            name: "loss",
+            about: "2 % of the datagrams are lost at random",
             forward: LinkSchedule::constant(limited(5_000).with_loss(Loss::Random(0.02))),
             targets: vec![
                 most(Figure::Switches, 0.0),
                 least(Figure::UseRatio, 0.9),
                 most(Figure::StallMsMax, 150.0),
             ],
-            ..case(
-                "loss",
-                "2 % of the datagrams are lost at random",
-                60,
-                usual(),
-            )
+            ..case()
         },
     ]
 }
@@ -191,6 +177,8 @@ pub(super) fn shared() -> Vec<Case> {
     let long_queue = Conditions::limited(kbps(4_000), DELAY / 2, DELAY * 4);
     vec![
         Case {
+            name: "beside",
+            about: "a CUBIC flow shares 4 Mbit/s, with 1 BDP of queue",
             forward: LinkSchedule::constant(bulk_queue),
             flows: vec![Flow::viewer(usual()), Flow::bulk().from(5)],
             targets: vec![
@@ -198,14 +186,12 @@ pub(super) fn shared() -> Vec<Case> {
                 least(Figure::ShownRatio, 0.9),
                 most(Figure::StallMsMax, 1_000.0),
             ],
-            ..case(
-                "beside",
-                "a CUBIC flow shares 4 Mbit/s, with 1 BDP of queue",
-                60,
-                usual(),
-            )
+            ..case()
         },
         Case {
+            name: "deep",
+            about: "a CUBIC flow shares 4 Mbit/s, with 4 BDP of queue",
+            duration: secs(90),
             forward: LinkSchedule::constant(long_queue),
             flows: vec![Flow::viewer(usual()), Flow::bulk().from(5)],
             targets: vec![
@@ -213,14 +199,12 @@ pub(super) fn shared() -> Vec<Case> {
                 least(Figure::ShownRatio, 0.9),
                 most(Figure::StallMsMax, 1_000.0),
             ],
-            ..case(
-                "deep",
-                "a CUBIC flow shares 4 Mbit/s, with 4 BDP of queue",
-                90,
-                usual(),
-            )
+            ..case()
         },
         Case {
+            name: "policed",
+            about: "a policer drops what exceeds 2 Mbit/s, with layers of 2.5, 1 and 0.3",
+            flows: vec![Flow::viewer(simulcast(&[2_500, 1_000, 300]))],
             forward: LinkSchedule::constant(Conditions {
                 policer: Some(Policer {
                     rate: kbps(2_000),
@@ -234,12 +218,7 @@ pub(super) fn shared() -> Vec<Case> {
                 most(Figure::LossLateRatio, 0.01),
                 most(Figure::StallMsMax, 1_000.0),
             ],
-            ..case(
-                "policed",
-                "a policer drops what exceeds 2 Mbit/s, with layers of 2.5, 1 and 0.3",
-                60,
-                simulcast(&[2_500, 1_000, 300]),
-            )
+            ..case()
         },
     ]
 }
@@ -256,51 +235,39 @@ pub(super) fn radio() -> Vec<Case> {
     };
     vec![
         Case {
+            name: "wifi",
+            about: "4 Mbit/s come in aggregates each 16 ms",
             forward: LinkSchedule::constant(Conditions {
                 batch: MS * 16,
                 jitter: MS * 10,
                 ..limited(4_000)
             }),
             targets: all(0.9),
-            ..case(
-                "wifi",
-                "4 Mbit/s come in aggregates each 16 ms",
-                60,
-                usual(),
-            )
+            ..case()
         },
         Case {
+            name: "jitter",
+            about: "4 Mbit/s with 0 to 60 ms of uniform jitter",
             forward: LinkSchedule::constant(Conditions {
                 jitter: MS * 60,
                 ..limited(4_000)
             }),
             targets: all(0.9),
-            ..case(
-                "jitter",
-                "4 Mbit/s with 0 to 60 ms of uniform jitter",
-                60,
-                usual(),
-            )
+            ..case()
         },
         Case {
+            name: "radio",
+            about: "the capacity fades between 0.4 and 4 Mbit/s",
             forward: LinkSchedule { steps: fading() },
             targets: all(0.7),
-            ..case(
-                "radio",
-                "the capacity fades between 0.4 and 4 Mbit/s",
-                60,
-                usual(),
-            )
+            ..case()
         },
         Case {
+            name: "bursts",
+            about: "1 % of the time, all datagrams of some 40 ms are lost",
             forward: LinkSchedule::constant(limited(4_000).with_loss(Loss::bursts(0.01, 40.0))),
             targets: all(0.9),
-            ..case(
-                "bursts",
-                "1 % of the time, all datagrams of some 40 ms are lost",
-                60,
-                usual(),
-            )
+            ..case()
         },
     ]
 }

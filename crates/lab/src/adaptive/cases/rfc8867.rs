@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use glassline_sim::Conditions;
 
-use super::elements::{DELAY, MS, case, kbps, lane, moment, simulcast};
+use super::elements::{DELAY, MS, case, kbps, lane, moment, secs, simulcast};
 use crate::adaptive::case::{Case, Flow, Traffic, Viewing};
 use crate::adaptive::path::LinkSchedule;
 use crate::adaptive::source::{Content, PublishedVideo};
@@ -32,6 +32,9 @@ fn of_rfc_path(rate: u64) -> Conditions {
 
 fn rfc_case(name: &'static str, about: &'static str, seconds: u64, flows: Vec<Flow>) -> Case {
     Case {
+        name,
+        about,
+        duration: secs(seconds),
         forward: LinkSchedule::constant(of_rfc_path(3_500)),
         backward: LinkSchedule::constant(Conditions {
             jitter: JITTER,
@@ -43,7 +46,7 @@ fn rfc_case(name: &'static str, about: &'static str, seconds: u64, flows: Vec<Fl
             Target::at_most(Figure::QueueMsP95, 150.0),
             Target::at_least(Figure::ShownRatio, 0.9),
         ],
-        ..case(name, about, seconds, of_rfc())
+        ..case()
     }
 }
 
