@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use glassline_media::{Codec, Track, VideoParameters, WallClock};
 use glassline_webrtc::{
-    AcceptConfig, Certificate, DialConfig, Kinds, OpusOptions, ReceiveMode, Secrets, Session,
+    AcceptConfig, Certificate, DialConfig, Kinds, ReceiveMode, Secrets, Session,
 };
 
 pub(crate) const SERVER: SocketAddr = address(1, 8189);
@@ -30,16 +30,10 @@ pub(crate) fn pair(
         Secrets::expand(&seed)
     };
     let dialled = DialConfig {
-        certificate: Arc::clone(theirs),
         local: vec![CLIENT],
-        turn_allocations: Vec::new(),
-        data: None,
-        secrets: secrets(1),
-        wall,
-        send: Vec::new(),
         receive: Kinds::ALL,
-        opus: OpusOptions::default(),
         mode: ReceiveMode::CountOnly,
+        ..DialConfig::new(Arc::clone(theirs), secrets(1), wall)
     };
     let (mut client, offer) = Session::dial(dialled, now);
     let tracks = [
@@ -50,14 +44,9 @@ pub(crate) fn pair(
         Track::audio(Codec::Opus, 2),
     ];
     let accepted = AcceptConfig {
-        certificate: Arc::clone(ours),
         local: vec![SERVER.into()],
-        secrets: secrets(2),
-        wall,
         tracks: &tracks,
-        receive: Kinds::NONE,
-        opus: OpusOptions::default(),
-        data: None,
+        ..AcceptConfig::new(Arc::clone(ours), secrets(2), wall)
     };
     let accepted = Session::accept(accepted, &offer, now);
     let (server, answer) = accepted.map_err(|error| error.to_string())?;

@@ -14,8 +14,8 @@ use glassline_media::WallClock;
 use glassline_sctp::SendError as AssociationError;
 use glassline_sctp::channel::{ChannelId, Event as ChannelEvent, Init, Message, SendError};
 use glassline_webrtc::{
-    AcceptConfig, Certificate, CipherChoice, CloseReason, DataConfig, DialConfig, Event, Kinds,
-    OpusOptions, ReceiveMode, Secrets, Session,
+    AcceptConfig, Certificate, CipherChoice, CloseReason, DataConfig, DialConfig, Event, Secrets,
+    Session,
 };
 
 /// Label of the channel that the host opens in-band.
@@ -92,14 +92,9 @@ impl Host {
         let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).map_err(text)?;
         let now = Instant::now();
         let config = AcceptConfig {
-            certificate: CERTIFICATE.clone(),
             local: vec![socket.local_addr().map_err(text)?.into()],
-            secrets: secrets()?,
-            wall: wall(now),
-            tracks: &[],
-            receive: Kinds::NONE,
-            opus: OpusOptions::default(),
             data: Some(data(terms.cipher)),
+            ..AcceptConfig::new(CERTIFICATE.clone(), secrets()?, wall(now))
         };
         let (session, answer) = Session::accept(config, offer, now).map_err(text)?;
         Ok((Self::start(session, socket, terms)?, answer))
@@ -110,16 +105,9 @@ impl Host {
         let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).map_err(text)?;
         let now = Instant::now();
         let config = DialConfig {
-            certificate: CERTIFICATE.clone(),
             local: vec![socket.local_addr().map_err(text)?],
-            turn_allocations: Vec::new(),
-            secrets: secrets()?,
-            wall: wall(now),
-            send: Vec::new(),
-            receive: Kinds::NONE,
-            opus: OpusOptions::default(),
-            mode: ReceiveMode::Open,
             data: Some(data(terms.cipher)),
+            ..DialConfig::new(CERTIFICATE.clone(), secrets()?, wall(now))
         };
         let (session, offer) = Session::dial(config, now);
         Ok(Dialled {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use glassline_media::WallClock;
 use glassline_webrtc::{
-    Certificate, DialConfig, Event, Kinds, OpusOptions, ReceiveMode, Received, Secrets, Session,
+    Certificate, DialConfig, Event, Kinds, ReceiveMode, Received, Secrets, Session,
 };
 
 use crate::http;
@@ -110,17 +110,13 @@ impl Guest {
         let mut seed = [0; 32];
         aws_lc_rs::rand::fill(&mut seed).map_err(text)?;
         let now = Instant::now();
+        let secrets = Secrets::expand(&seed);
+        let wall = WallClock::new(now, Duration::from_secs(1_700_000_000));
         let config = DialConfig {
-            certificate: CERTIFICATE.clone(),
             local: vec![local],
-            turn_allocations: Vec::new(),
-            data: None,
-            secrets: Secrets::expand(&seed),
-            wall: WallClock::new(now, Duration::from_secs(1_700_000_000)),
-            send: Vec::new(),
             receive: Kinds::ALL,
-            opus: OpusOptions::default(),
             mode: ReceiveMode::CountOnly,
+            ..DialConfig::new(CERTIFICATE.clone(), secrets, wall)
         };
         let (mut session, offer) = Session::dial(config, now);
         let sdp = [("Content-Type", "application/sdp")];

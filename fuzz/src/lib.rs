@@ -3,6 +3,7 @@
 //! `src/main.rs` puts one target under libFuzzer. The tests here run the seeds of all of them.
 
 mod cost;
+mod input;
 mod playing;
 mod targets;
 

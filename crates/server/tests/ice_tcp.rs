@@ -9,8 +9,8 @@ use glassline_rtp::rtcp::is_rtcp;
 use glassline_webrtc::framing::{self, FrameReader};
 use glassline_webrtc::sdp::SessionDescription;
 use glassline_webrtc::{
-    Certificate, DatagramKind, DialConfig, Event, Kinds, OpusOptions, ReceiveMode, Received,
-    Secrets, Session, TransportAddress, classify,
+    Certificate, DatagramKind, DialConfig, Event, Kinds, Received, Secrets, Session,
+    TransportAddress, classify,
 };
 
 use crate::check;
@@ -36,17 +36,12 @@ impl TcpViewer {
     /// Returns a viewer whose connection is open and has carried nothing yet.
     fn connected(running: &Running) -> Self {
         let now = Instant::now();
+        let secrets = Secrets::expand(&rand::random());
+        let wall = WallClock::new(now, Duration::from_secs(1_700_000_000));
+        let certificate = Certificate::generate().expect("a certificate").into();
         let config = DialConfig {
-            certificate: Certificate::generate().expect("a certificate").into(),
-            local: Vec::new(),
-            turn_allocations: Vec::new(),
-            data: None,
-            secrets: Secrets::expand(&rand::random()),
-            wall: WallClock::new(now, Duration::from_secs(1_700_000_000)),
-            send: Vec::new(),
             receive: Kinds::ALL,
-            opus: OpusOptions::default(),
-            mode: ReceiveMode::Open,
+            ..DialConfig::new(certificate, secrets, wall)
         };
         let (mut session, offer) = Session::dial(config, now);
         let response = running.request("POST", &format!("/{STREAM}/whep"), &[SDP], &offer);

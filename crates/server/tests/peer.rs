@@ -12,7 +12,7 @@ use glassline_sim::Rng;
 use glassline_webrtc::sdp::{Candidate, SessionDescription};
 use glassline_webrtc::{
     Certificate, DataConfig, DatagramKind, DialConfig, Event, IceCredentials, Kinds, OpusOptions,
-    ReceiveMode, Received, Secrets, SenderIndex, Session, classify,
+    Received, Secrets, SenderIndex, Session, classify,
 };
 
 use crate::check;
@@ -193,17 +193,15 @@ impl<'a> Peer<'a> {
         let asked = asked.into();
         let now = Instant::now();
         let believed = socket.local_addr().expect("bound");
+        let secrets = Secrets::expand(&rand::random());
+        let wall = WallClock::new(now, Duration::from_secs(1_700_000_000));
         let config = DialConfig {
-            certificate: CERTIFICATE.clone(),
             local: vec![believed],
-            turn_allocations: Vec::new(),
             data: asked.data,
-            secrets: Secrets::expand(&rand::random()),
-            wall: WallClock::new(now, Duration::from_secs(1_700_000_000)),
             send: asked.send,
             receive: asked.receive,
             opus: asked.opus,
-            mode: ReceiveMode::Open,
+            ..DialConfig::new(CERTIFICATE.clone(), secrets, wall)
         };
         let (mut session, offer) = Session::dial(config, now);
         let headers = [&[SDP], headers].concat();

@@ -9,10 +9,7 @@ use std::time::{Duration, Instant};
 
 use glassline_media::WallClock;
 use glassline_sctp::channel::{ChannelId, Event, Init, Message};
-use glassline_webrtc::{
-    AcceptConfig, Certificate, DataConfig, DialConfig, Kinds, OpusOptions, ReceiveMode, Secrets,
-    Session,
-};
+use glassline_webrtc::{AcceptConfig, Certificate, DataConfig, DialConfig, Secrets, Session};
 
 /// A server, a client, and the channel that the client opened.
 pub(crate) struct Pair {
@@ -43,29 +40,17 @@ impl Pair {
         };
         let (mut client, offer) = Session::dial(
             DialConfig {
-                certificate: Arc::clone(certificate),
                 local: vec![addresses[1]],
-                turn_allocations: Vec::new(),
-                secrets: secrets(1),
-                wall,
-                send: Vec::new(),
-                receive: Kinds::NONE,
-                opus: OpusOptions::default(),
-                mode: ReceiveMode::Open,
                 data: Some(config.clone()),
+                ..DialConfig::new(Arc::clone(certificate), secrets(1), wall)
             },
             now,
         );
         let (server, answer) = Session::accept(
             AcceptConfig {
-                certificate: Arc::clone(certificate),
                 local: vec![addresses[0].into()],
-                secrets: secrets(2),
-                wall,
-                tracks: &[],
-                receive: Kinds::NONE,
-                opus: OpusOptions::default(),
                 data: Some(config.clone()),
+                ..AcceptConfig::new(Arc::clone(certificate), secrets(2), wall)
             },
             &offer,
             now,

@@ -17,6 +17,8 @@ use glassline_sctp::channel::{
 use glassline_sctp::packet::{Checksum, Header, PacketBuilder};
 use glassline_sctp::{Algorithm, Association, Config, Reliability, Secrets};
 
+use crate::input::Input;
+
 pub(crate) fn run(bytes: &[u8]) {
     let mut input = Input(bytes);
     let mut network = Network::new(input.byte());
@@ -27,24 +29,6 @@ pub(crate) fn run(bytes: &[u8]) {
         network.step(&mut input);
     }
     network.come_to_rest();
-}
-
-struct Input<'a>(&'a [u8]);
-
-impl<'a> Input<'a> {
-    fn byte(&mut self) -> u8 {
-        let Some((first, rest)) = self.0.split_first() else {
-            return 0;
-        };
-        self.0 = rest;
-        *first
-    }
-
-    fn take(&mut self, count: usize) -> &'a [u8] {
-        let (taken, rest) = self.0.split_at(count.min(self.0.len()));
-        self.0 = rest;
-        taken
-    }
 }
 
 const TAGS: [u32; 2] = [0x1111_1111, 0x2222_2222];

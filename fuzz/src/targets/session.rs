@@ -16,9 +16,11 @@ use std::time::{Duration, Instant};
 use glassline_media::{Codec, Track, VideoParameters, WallClock};
 use glassline_sctp::channel::{ChannelId, Event as ChannelEvent, Init, Message};
 use glassline_webrtc::{
-    AcceptConfig, Certificate, DataConfig, DialConfig, Event, IceCredentials, Kinds, OpusOptions,
-    ReceiveMode, Received, Secrets, SenderIndex, Session,
+    AcceptConfig, Certificate, DataConfig, DialConfig, Event, IceCredentials, Kinds, ReceiveMode,
+    Received, Secrets, SenderIndex, Session,
 };
+
+use crate::input::Input;
 
 pub(crate) fn run(bytes: &[u8]) {
     let mut input = Input(bytes);
@@ -38,24 +40,6 @@ thread_local! {
 
 fn certificate() -> Arc<Certificate> {
     Arc::new(Certificate::generate().expect("a certificate"))
-}
-
-struct Input<'a>(&'a [u8]);
-
-impl<'a> Input<'a> {
-    fn byte(&mut self) -> u8 {
-        let Some((first, rest)) = self.0.split_first() else {
-            return 0;
-        };
-        self.0 = rest;
-        *first
-    }
-
-    fn take(&mut self, count: usize) -> &'a [u8] {
-        let (taken, rest) = self.0.split_at(count.min(self.0.len()));
-        self.0 = rest;
-        taken
-    }
 }
 
 const ADDRESSES: [&str; 2] = ["192.0.2.1:8189", "192.0.2.2:40000"];
@@ -86,16 +70,11 @@ impl Network {
         let data = (options & 8 != 0).then(DataConfig::default);
         let (mut client, mut offer) = Session::dial(
             DialConfig {
-                certificate: theirs,
                 local: vec![address(1)],
-                turn_allocations: Vec::new(),
                 data: data.clone(),
-                secrets: Secrets::expand(&[1; 32]),
-                wall,
-                send: Vec::new(),
                 receive: Kinds::ALL,
-                opus: OpusOptions::default(),
                 mode,
+                ..DialConfig::new(theirs, Secrets::expand(&[1; 32]), wall)
             },
             now,
         );
@@ -107,14 +86,10 @@ impl Network {
             Track::audio(Codec::Opus, 2),
         ];
         let config = AcceptConfig {
-            certificate: ours,
             local: vec![address(0).into()],
-            secrets: Secrets::expand(&[2; 32]),
-            wall,
             tracks: &tracks,
-            receive: Kinds::NONE,
-            opus: OpusOptions::default(),
             data,
+            ..AcceptConfig::new(ours, Secrets::expand(&[2; 32]), wall)
         };
         let (server, answer) = Session::accept(config, &offer, now).expect("our own offer");
         client.set_answer(&answer, now).expect("our own answer");

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use glassline_media::{Codec, Track, WallClock};
 use glassline_webrtc::demux::is_rtcp;
 use glassline_webrtc::{
-    AcceptConfig, Certificate, DatagramKind, DialConfig, Dropped, Kinds, OpusOptions, ReceiveMode,
-    Received, Secrets, Session, classify, mapped_address, stun_username,
+    AcceptConfig, Certificate, DatagramKind, DialConfig, Dropped, Kinds, Received, Secrets,
+    Session, classify, mapped_address, stun_username,
 };
 
 pub(crate) fn run(bytes: &[u8]) {
@@ -50,28 +50,16 @@ impl Server {
         let wall = WallClock::new(now, Duration::from_secs(1_700_000_000));
         let (mut client, offer) = Session::dial(
             DialConfig {
-                certificate: certificate.clone(),
                 local: vec![address(THERE)],
-                turn_allocations: Vec::new(),
-                data: None,
-                secrets: Secrets::expand(&[1; 32]),
-                wall,
-                send: Vec::new(),
                 receive: Kinds::ALL,
-                opus: OpusOptions::default(),
-                mode: ReceiveMode::Open,
+                ..DialConfig::new(certificate.clone(), Secrets::expand(&[1; 32]), wall)
             },
             now,
         );
         let config = AcceptConfig {
-            certificate,
             local: vec![address(HERE).into()],
-            secrets: Secrets::expand(&[2; 32]),
-            wall,
             tracks: &[Track::audio(Codec::Opus, 2)],
-            receive: Kinds::NONE,
-            opus: OpusOptions::default(),
-            data: None,
+            ..AcceptConfig::new(certificate, Secrets::expand(&[2; 32]), wall)
         };
         let (session, answer) = Session::accept(config, &offer, now).expect("our own offer");
         client.set_answer(&answer, now).expect("our own answer");

@@ -8,8 +8,8 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use glassline_media::{Codec, Track, WallClock};
 use glassline_net::{Options, UdpSocket};
 use glassline_webrtc::{
-    AcceptConfig, AcceptError, Certificate, DataConfig, DialConfig, Kinds, ReceiveMode, Secrets,
-    Session, SetAnswerError,
+    AcceptConfig, AcceptError, Certificate, DataConfig, DialConfig, Kinds, Secrets, Session,
+    SetAnswerError,
 };
 use thiserror::Error;
 
@@ -73,16 +73,12 @@ impl Dialling {
         let local: Vec<_> = ips.iter().map(|ip| SocketAddr::new(*ip, port)).collect();
         let first = local[0];
         let dial = DialConfig {
-            certificate: certificate()?,
             local,
-            turn_allocations: Vec::new(),
-            secrets: Secrets::expand(&rand::random()),
-            wall: wall(),
             send,
             receive,
             opus: config.options(),
-            mode: ReceiveMode::Open,
             data,
+            ..DialConfig::new(certificate()?, Secrets::expand(&rand::random()), wall())
         };
         let (session, offer) = Session::dial(dial, Instant::now());
         Ok(Self {
@@ -128,14 +124,12 @@ pub fn answer(
     }
     let first = local[0];
     let accept = AcceptConfig {
-        certificate: certificate()?,
         local: local.into_iter().map(Into::into).collect(),
-        secrets: Secrets::expand(&rand::random()),
-        wall: wall(),
         tracks: &[voice()],
         receive: Kinds::AUDIO,
         opus: config.options(),
         data: config.data(),
+        ..AcceptConfig::new(certificate()?, Secrets::expand(&rand::random()), wall())
     };
     let (session, answer) = Session::accept(accept, offer, Instant::now())?;
     Ok((MediaTransport::new(session, socket, first, false), answer))

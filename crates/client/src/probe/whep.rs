@@ -9,8 +9,8 @@ use glassline_trust::Trust;
 use glassline_webrtc::sdp::{Address, Attributes, Candidate, Protocol, SessionDescription};
 use glassline_webrtc::turn::{Credentials, Server};
 use glassline_webrtc::{
-    Certificate, DialConfig, IceCredentials, Kinds, OpusOptions, ReceiveMode, Secrets, Session,
-    Transport, TransportAddress,
+    Certificate, DialConfig, IceCredentials, Kinds, ReceiveMode, Secrets, Session, Transport,
+    TransportAddress,
 };
 use url::Url;
 
@@ -128,17 +128,13 @@ fn offer(url: &Url) -> Result<(IceCredentials, String), String> {
     // Nothing is sent from this port: checks have sockets of their own.
     let local = ips.into_iter().map(|ip| SocketAddr::new(ip, 9)).collect();
     let certificate = Certificate::generate().map_err(|error| error.to_string())?;
+    let secrets = Secrets::expand(&rand::random());
+    let wall = WallClock::new(Instant::now(), Duration::ZERO);
     let config = DialConfig {
-        certificate: Arc::new(certificate),
         local,
-        turn_allocations: Vec::new(),
-        data: None,
-        secrets: Secrets::expand(&rand::random()),
-        wall: WallClock::new(Instant::now(), Duration::ZERO),
-        send: Vec::new(),
         receive: Kinds::ALL,
-        opus: OpusOptions::default(),
         mode: ReceiveMode::CountOnly,
+        ..DialConfig::new(Arc::new(certificate), secrets, wall)
     };
     let (_, offer) = Session::dial(config, Instant::now());
     let described = SessionDescription::parse(&offer).map_err(|error| error.to_string())?;

@@ -8,9 +8,7 @@ use std::time::Instant;
 use glassline_media::WallClock;
 use glassline_net::UdpSocket;
 use glassline_webrtc::sdp::{Candidate, Protocol, SessionDescription};
-use glassline_webrtc::{
-    Certificate, DialConfig, OpusOptions, ReceiveMode, Secrets, Session, TransportAddress,
-};
+use glassline_webrtc::{Certificate, DialConfig, ReceiveMode, Secrets, Session, TransportAddress};
 use url::Url;
 
 use super::command::{Command, Mailbox};
@@ -239,20 +237,15 @@ impl Context {
         mode: Mode,
         local: Vec<SocketAddr>,
     ) -> Result<(Session, Instant, whep::Answer), String> {
+        let secrets = Secrets::expand(&rand::random());
         let config = DialConfig {
-            certificate: Arc::clone(&self.certificate),
             local,
-            turn_allocations: Vec::new(),
-            data: None,
-            secrets: Secrets::expand(&rand::random()),
-            wall: self.wall,
-            send: Vec::new(),
             receive: self.options.kinds,
-            opus: OpusOptions::default(),
             mode: match mode {
                 Mode::Verify => ReceiveMode::Rebuild,
                 Mode::Count => ReceiveMode::CountOnly,
             },
+            ..DialConfig::new(Arc::clone(&self.certificate), secrets, self.wall)
         };
         let started = Instant::now();
         let (session, offer) = Session::dial(config, started);

@@ -14,8 +14,7 @@ use glassline_net::{Options, ReceiveBatch, UdpSocket};
 use glassline_rtp::flexfec::Encoder;
 use glassline_rtp::h264;
 use glassline_webrtc::{
-    AcceptConfig, Certificate, Event, Kinds, OpusOptions, Secrets, SenderIndex, Session,
-    stun_username,
+    AcceptConfig, Certificate, Event, Secrets, SenderIndex, Session, stun_username,
 };
 
 use crate::test_http::{Seen, read_request, response};
@@ -209,14 +208,9 @@ impl Run {
         let secrets = Secrets::expand(&rand::random());
         let ufrag = secrets.ufrag.clone();
         let config = AcceptConfig {
-            certificate: Arc::clone(&self.certificate),
             local: vec![self.udp.local_addr().into()],
-            secrets,
-            wall: self.wall,
             tracks: &self.tracks,
-            receive: Kinds::NONE,
-            opus: OpusOptions::default(),
-            data: None,
+            ..AcceptConfig::new(Arc::clone(&self.certificate), secrets, self.wall)
         };
         let (session, answer) =
             Session::accept(config, &request.body, Instant::now()).expect("our own offer");

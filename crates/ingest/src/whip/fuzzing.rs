@@ -15,8 +15,8 @@ use glassline_rtp::Packet;
 use glassline_rtp::receive::TrackPipeline;
 use glassline_runtime::SessionId;
 use glassline_webrtc::{
-    AcceptConfig, Certificate, Kinds, LayerIndex, OpusOptions, ReceiverIndex, Secrets, Session,
-    TransportAddress, sdp::DEPENDENCY_DESCRIPTOR_URI,
+    AcceptConfig, Certificate, LayerIndex, ReceiverIndex, Secrets, Session, TransportAddress,
+    sdp::DEPENDENCY_DESCRIPTOR_URI,
 };
 
 use super::{Contribution, Reservations, WhipCounters};
@@ -113,15 +113,11 @@ pub(super) fn session(options: u8, now: Instant) -> Session {
          a=rtcp-mux\r\na=rtpmap:96 {codec}/90000\r\na=rtpmap:98 VP8/90000\r\na=fmtp:96 packetization-mode=1\r\n\
          {feedback}{simulcast}"
     );
+    let secrets = Secrets::expand(&[1; 32]);
+    let wall = WallClock::new(now, Duration::from_secs(1_700_000_000));
     let config = AcceptConfig {
-        certificate: Arc::clone(&CERTIFICATE),
         local: vec![TransportAddress::udp(([192, 0, 2, 1], 8189).into())],
-        secrets: Secrets::expand(&[1; 32]),
-        wall: WallClock::new(now, Duration::from_secs(1_700_000_000)),
-        tracks: &[],
-        receive: Kinds::NONE,
-        opus: OpusOptions::default(),
-        data: None,
+        ..AcceptConfig::new(Arc::clone(&CERTIFICATE), secrets, wall)
     };
     let accepted = Session::accept_publication(config, &offer, TrackPipeline::REPAIR_MAX, now);
     accepted.expect("a good offer").0

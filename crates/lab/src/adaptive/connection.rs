@@ -7,9 +7,7 @@ use std::time::{Duration, Instant};
 
 use glassline_media::{Track, WallClock};
 use glassline_sim::Rng;
-use glassline_webrtc::{
-    AcceptConfig, Certificate, DialConfig, Kinds, OpusOptions, ReceiveMode, Secrets, Session,
-};
+use glassline_webrtc::{AcceptConfig, Certificate, DialConfig, Kinds, Secrets, Session};
 
 /// Address of the server.
 pub(super) const SERVER: SocketAddr =
@@ -53,30 +51,18 @@ impl Connection {
         let mut now = start.checked_sub(BEFORE).unwrap_or(start);
         let wall = WallClock::new(now, Duration::from_secs(1_700_000_000));
         let dial = DialConfig {
-            certificate: Arc::clone(certificate),
             local: vec![VIEWER],
-            turn_allocations: Vec::new(),
-            secrets: secrets(),
-            wall,
-            send: Vec::new(),
             receive: Kinds {
                 audio: false,
                 ..Kinds::ALL
             },
-            opus: OpusOptions::default(),
-            mode: ReceiveMode::Open,
-            data: None,
+            ..DialConfig::new(Arc::clone(certificate), secrets(), wall)
         };
         let (mut viewer, offer) = Session::dial(dial, now);
         let accept = AcceptConfig {
-            certificate: Arc::clone(certificate),
             local: vec![SERVER.into()],
-            secrets: secrets(),
-            wall,
             tracks,
-            receive: Kinds::NONE,
-            opus: OpusOptions::default(),
-            data: None,
+            ..AcceptConfig::new(Arc::clone(certificate), secrets(), wall)
         };
         let (mut server, answer) = Session::accept(accept, &offer, now).expect("our own offer");
         viewer.set_answer(&answer, now).expect("our own answer");

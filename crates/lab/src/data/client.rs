@@ -11,9 +11,7 @@ use glassline_client::trust::Trust;
 use glassline_client::viewers::{local_addresses, wildcard};
 use glassline_media::WallClock;
 use glassline_net::{BindError, Options as SocketOptions, UdpSocket};
-use glassline_webrtc::{
-    Certificate, DialConfig, Kinds, OpusOptions, ReceiveMode, Secrets, Session, turn,
-};
+use glassline_webrtc::{Certificate, DialConfig, Secrets, Session, turn};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use url::Url;
@@ -164,20 +162,15 @@ pub fn measure(
     let (relays, connection) = relays(dial, &socket, local[0])?;
     let certificate =
         Certificate::generate().map_err(|error| DialError::Start(error.to_string()))?;
+    let secrets = Secrets::expand(&rand::random());
     let config = DialConfig {
-        certificate: Arc::new(certificate),
         local: match dial.relays.only {
             true => Vec::new(),
             false => local.clone(),
         },
         turn_allocations: relays,
         data: Some(data),
-        secrets: Secrets::expand(&rand::random()),
-        wall: wall(),
-        send: Vec::new(),
-        receive: Kinds::NONE,
-        opus: OpusOptions::default(),
-        mode: ReceiveMode::Open,
+        ..DialConfig::new(Arc::new(certificate), secrets, wall())
     };
     let (mut session, offer) = Session::dial(config, Instant::now());
     let mut answer = post(dial, plan, offer)?;

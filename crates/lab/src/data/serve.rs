@@ -12,7 +12,7 @@ use axum::response::{IntoResponse, Response as HttpResponse};
 use axum::routing::get;
 use glassline_client::viewers::{local_addresses, wildcard};
 use glassline_net::UdpSocket;
-use glassline_webrtc::{AcceptConfig, Certificate, Kinds, OpusOptions, Secrets, Session};
+use glassline_webrtc::{AcceptConfig, Certificate, Secrets, Session};
 use thiserror::Error;
 
 use super::client::{Request, Response, socket_options, wall};
@@ -195,15 +195,11 @@ impl App {
             let more = more.into_iter().filter(|ip: &IpAddr| *ip != reached);
             local.extend(more.map(|ip| SocketAddr::new(ip, port)));
         }
+        let secrets = Secrets::expand(&rand::random());
         let config = AcceptConfig {
-            certificate: Arc::clone(&self.certificate),
             local: local.iter().copied().map(Into::into).collect(),
-            secrets: Secrets::expand(&rand::random()),
-            wall: wall(),
-            tracks: &[],
-            receive: Kinds::NONE,
-            opus: OpusOptions::default(),
             data: Some(data),
+            ..AcceptConfig::new(Arc::clone(&self.certificate), secrets, wall())
         };
         let (session, answer) = Session::accept(config, &request.sdp, Instant::now())
             .map_err(|it| bad(it.to_string()))?;

@@ -406,14 +406,10 @@ impl Negotiator {
         let wall = settings.clock.wall();
         let defaults = settings.defaults.get();
         let config_of = |data| AcceptConfig {
-            certificate: Arc::clone(&settings.certificate),
             local: self.candidates(local.ip(), offer.is_firefoxs()),
-            secrets: secrets.clone(),
-            wall,
-            tracks: &[],
-            receive: Kinds::NONE,
             opus,
             data,
+            ..AcceptConfig::new(Arc::clone(&settings.certificate), secrets.clone(), wall)
         };
         let (mut session, answer) = accept(&config_of)?;
         // If the configured time overflows the clock, the session's own deadline remains.

@@ -66,6 +66,42 @@ pub struct DialConfig {
     pub data: Option<DataConfig>,
 }
 
+impl AcceptConfig<'_> {
+    /// Returns the configuration of a session without candidates, media and data, from which others
+    /// differ.
+    pub fn new(certificate: Arc<Certificate>, secrets: Secrets, wall: WallClock) -> Self {
+        Self {
+            certificate,
+            local: Vec::new(),
+            secrets,
+            wall,
+            tracks: &[],
+            receive: Kinds::NONE,
+            opus: OpusOptions::default(),
+            data: None,
+        }
+    }
+}
+
+impl DialConfig {
+    /// Returns the configuration of a session without candidates, media and data, from which others
+    /// differ.
+    pub fn new(certificate: Arc<Certificate>, secrets: Secrets, wall: WallClock) -> Self {
+        Self {
+            certificate,
+            local: Vec::new(),
+            turn_allocations: Vec::new(),
+            secrets,
+            wall,
+            send: Vec::new(),
+            receive: Kinds::NONE,
+            opus: OpusOptions::default(),
+            mode: ReceiveMode::Open,
+            data: None,
+        }
+    }
+}
+
 /// A track of ours that is one of several encodings of a video.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SimulcastLayer {

@@ -11,9 +11,8 @@ use turn_client_proto::types::stun::message::IntegrityAlgorithm;
 use super::test_server::TestServer;
 use super::*;
 use crate::sdp::CandidateKind;
-use crate::sdp::OpusOptions;
 use crate::session::tests::{CLIENT, SERVER, tracks};
-use crate::session::{AcceptConfig, DialConfig, Kinds, ReceiveMode, Secrets, Session};
+use crate::session::{AcceptConfig, DialConfig, Kinds, Secrets, Session};
 
 fn address(text: &str) -> SocketAddr {
     text.parse().expect("an address")
@@ -244,29 +243,18 @@ impl World {
         let wall = WallClock::new(now, Duration::from_secs(1_700_000_000));
         let (mut dialed, offer) = Session::dial(
             DialConfig {
-                certificate: CLIENT.clone(),
                 local: Vec::from_iter(host.then_some(self.client.address)),
                 turn_allocations: Vec::from_iter(self.client.relay.take()),
-                data: None,
-                secrets: secrets(),
-                wall,
-                send: Vec::new(),
                 receive: Kinds::ALL,
-                opus: OpusOptions::default(),
-                mode: ReceiveMode::Open,
+                ..DialConfig::new(CLIENT.clone(), secrets(), wall)
             },
             now,
         );
         let (accepted, answer) = Session::accept(
             AcceptConfig {
-                certificate: SERVER.clone(),
                 local: vec![self.media.address.into()],
-                secrets: secrets(),
-                wall,
                 tracks: &tracks(),
-                receive: Kinds::NONE,
-                opus: OpusOptions::default(),
-                data: None,
+                ..AcceptConfig::new(SERVER.clone(), secrets(), wall)
             },
             &offer,
             now,

@@ -7,8 +7,7 @@ use glassline_hub::{Subscription, Wake};
 use glassline_media::{Track, WallClock};
 use glassline_sim::{Conditions, Datagram, Loss, Network, Node, Simulation};
 use glassline_webrtc::{
-    AcceptConfig, Certificate, DialConfig, Event, Kinds, OpusOptions, ReceiveMode, Received,
-    Secrets, SenderIndex,
+    AcceptConfig, Certificate, DialConfig, Event, Received, Secrets, SenderIndex,
 };
 
 use super::*;
@@ -254,27 +253,14 @@ impl Path {
             .map(|address| address.parse().expect("an address"));
         let certificate = || Arc::new(Certificate::generate().expect("a certificate"));
         let config = DialConfig {
-            certificate: certificate(),
             local: vec![addresses[0]],
-            turn_allocations: Vec::new(),
-            data: None,
-            secrets: Secrets::expand(&[seed; 32]),
-            wall,
             send: vec![Track::new(Codec::Vp8)],
-            receive: Kinds::NONE,
-            opus: OpusOptions::default(),
-            mode: ReceiveMode::Open,
+            ..DialConfig::new(certificate(), Secrets::expand(&[seed; 32]), wall)
         };
         let (mut dialled, offer) = Session::dial(config, now);
         let config = AcceptConfig {
-            certificate: certificate(),
             local: vec![addresses[1].into()],
-            secrets: Secrets::expand(&[seed ^ 0x80; 32]),
-            wall,
-            tracks: &[],
-            receive: Kinds::NONE,
-            opus: OpusOptions::default(),
-            data: None,
+            ..AcceptConfig::new(certificate(), Secrets::expand(&[seed ^ 0x80; 32]), wall)
         };
         let accepted = Session::accept_publication(config, &offer, TrackPipeline::REPAIR_MAX, now);
         let (session, answer) = accepted.expect("our own offer");

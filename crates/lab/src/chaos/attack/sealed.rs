@@ -16,8 +16,7 @@ use glassline_media::{Codec, Track, WallClock};
 use glassline_sctp::channel::Limits;
 use glassline_webrtc::dtls::{Cipher, CipherChoice};
 use glassline_webrtc::{
-    Certificate, DataConfig, DialConfig, Kinds, OpusOptions, ReceiveMode, Secrets, SenderIndex,
-    Session,
+    Certificate, DataConfig, DialConfig, Kinds, ReceiveMode, Secrets, SenderIndex, Session,
 };
 use rand::rngs::StdRng;
 use rand::{Rng as _, RngCore as _};
@@ -143,17 +142,15 @@ impl HostilePeer {
         let now = Instant::now();
         let unix = SystemTime::now().duration_since(UNIX_EPOCH);
         let certificate = Certificate::generate().map_err(std::io::Error::other)?;
+        let secrets = Secrets::expand(&rand::random());
+        let wall = WallClock::new(now, unix.unwrap_or_default());
         let config = DialConfig {
-            certificate: Arc::new(certificate),
             local: vec![local],
-            turn_allocations: Vec::new(),
             data: (role == Role::Viewer).then(|| DataConfig {
                 cipher: CipherChoice::Prefer(Cipher::fastest(Instant::now)),
                 association: glassline_sctp::Config::default(),
                 limits: Limits::default(),
             }),
-            secrets: Secrets::expand(&rand::random()),
-            wall: WallClock::new(now, unix.unwrap_or_default()),
             send: match role {
                 Role::Viewer => Vec::new(),
                 Role::Participant => vec![Track::audio(Codec::Opus, 1)],
@@ -162,8 +159,8 @@ impl HostilePeer {
                 Role::Viewer => Kinds::ALL,
                 Role::Participant => Kinds::NONE,
             },
-            opus: OpusOptions::default(),
             mode: ReceiveMode::CountOnly,
+            ..DialConfig::new(Arc::new(certificate), secrets, wall)
         };
         let (mut session, offer) = Session::dial(config, now);
         let answer = whep::post_offer(url, &offer, Some(&token), Trust::Anyone);

@@ -23,8 +23,8 @@ use glassline_media::{Bitrate, Codec, Track, TrackIndex, WallClock};
 use glassline_net::{BindError, Options, UdpSocket};
 use glassline_trust::Trust;
 use glassline_webrtc::{
-    Certificate, CloseReason, DialConfig, Kinds, OpusOptions, ReceiveMode, Secrets, SenderIndex,
-    Session, SetAnswerError, SimulcastLayer,
+    Certificate, CloseReason, DialConfig, Secrets, SenderIndex, Session, SetAnswerError,
+    SimulcastLayer,
 };
 use url::Url;
 
@@ -254,17 +254,13 @@ fn offer(endpoint: &Endpoint, tracks: Vec<Track>, zero: Instant) -> Result<Offer
     let local: Vec<_> = local.collect();
     let now = Instant::now();
     let unix = SystemTime::now().duration_since(UNIX_EPOCH);
+    let secrets = Secrets::expand(&rand::random());
+    let wall = WallClock::new(now, unix.unwrap_or_default());
+    let certificate = CERTIFICATE.clone().ok_or(WhipError::NoCertificate)?;
     let config = DialConfig {
-        certificate: CERTIFICATE.clone().ok_or(WhipError::NoCertificate)?,
         local: local.clone(),
-        turn_allocations: Vec::new(),
-        data: None,
-        secrets: Secrets::expand(&rand::random()),
-        wall: WallClock::new(now, unix.unwrap_or_default()),
         send: tracks,
-        receive: Kinds::NONE,
-        opus: OpusOptions::default(),
-        mode: ReceiveMode::Open,
+        ..DialConfig::new(certificate, secrets, wall)
     };
     let (mut session, offer) = Session::dial_simulcast(config, &layers, now);
     let token = endpoint.token.as_deref();

@@ -156,27 +156,14 @@ impl Path {
             .map(|address| address.parse().expect("an address"));
         let certificate = || Arc::new(Certificate::generate().expect("a certificate"));
         let config = DialConfig {
-            certificate: certificate(),
             local: vec![addresses[0]],
-            turn_allocations: Vec::new(),
-            data: None,
-            secrets: Secrets::expand(&[1; 32]),
-            wall,
             send: vec![Track::new(Codec::Vp8)],
-            receive: Kinds::NONE,
-            opus: OpusOptions::default(),
-            mode: ReceiveMode::Open,
+            ..DialConfig::new(certificate(), Secrets::expand(&[1; 32]), wall)
         };
         let (mut publisher, offer) = Session::dial(config, now);
         let config = AcceptConfig {
-            certificate: certificate(),
             local: vec![addresses[1].into()],
-            secrets: Secrets::expand(&[2; 32]),
-            wall,
-            tracks: &[],
-            receive: Kinds::NONE,
-            opus: OpusOptions::default(),
-            data: None,
+            ..AcceptConfig::new(certificate(), Secrets::expand(&[2; 32]), wall)
         };
         let repair_max = Duration::from_millis(250);
         let accepted = Session::accept_publication(config, &offer, repair_max, now);

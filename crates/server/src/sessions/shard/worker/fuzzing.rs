@@ -24,9 +24,7 @@ use glassline_runtime::{Clock, CommandSender, Current, Heartbeat, Part, Supervis
 use glassline_transcode::Settings as TranscodingSettings;
 use glassline_transcoding::{Limits, TranscodingThreads};
 use glassline_webrtc::sdp::{Fragment, IceCredentials};
-use glassline_webrtc::{
-    Certificate, DialConfig, Kinds, OpusOptions, ReceiveMode, Secrets, Session,
-};
+use glassline_webrtc::{Certificate, DialConfig, Kinds, Secrets, Session};
 
 use super::super::socket_options;
 use super::datagrams::Path;
@@ -213,16 +211,13 @@ impl Scene {
         let now = Instant::now();
         let (mut session, offer) = Session::dial(
             DialConfig {
-                certificate: CERTIFICATE.with(Arc::clone),
                 local: vec![local],
-                turn_allocations: Vec::new(),
-                data: None,
-                secrets: Secrets::expand(&[self.seed; 32]),
-                wall: WallClock::new(now, Duration::from_secs(1_700_000_000)),
-                send: Vec::new(),
                 receive: Kinds::AUDIO,
-                opus: OpusOptions::default(),
-                mode: ReceiveMode::Open,
+                ..DialConfig::new(
+                    CERTIFICATE.with(Arc::clone),
+                    Secrets::expand(&[self.seed; 32]),
+                    WallClock::new(now, Duration::from_secs(1_700_000_000)),
+                )
             },
             now,
         );
