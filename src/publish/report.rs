@@ -138,7 +138,6 @@ impl Report {
     }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "far below 2^52")]
 fn mbps(bytes: u64, elapsed: Duration) -> f64 {
     let seconds = elapsed.as_secs_f64();
     if seconds > 0.0 {
@@ -148,7 +147,6 @@ fn mbps(bytes: u64, elapsed: Duration) -> f64 {
     }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "far below 2^52")]
 fn ratio(part: u64, whole: u64) -> f64 {
     part as f64 / whole.max(1) as f64
 }

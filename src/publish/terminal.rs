@@ -53,7 +53,6 @@ impl Watcher for Terminal {
         }
     }
 
-    #[expect(clippy::cast_precision_loss, reason = "far below 2^52")]
     fn figures(&mut self, figures: &Figures) {
         self.report.take(figures);
         let elapsed = figures.elapsed.saturating_sub(self.last.elapsed);

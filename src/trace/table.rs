@@ -92,7 +92,7 @@ pub(super) fn text(latency: &Latency, color: bool) -> String {
 }
 
 /// A publisher's figures in words; unknown ones are left out.
-#[expect(clippy::cast_precision_loss, reason = "rounded for people")]
+// Rounded for people.
 fn sending(publisher: &Publisher) -> String {
     let mbit = |bps: u64| format!("{:.2} Mbit/s", bps as f64 / 1e6);
     let ms = |ms: f64| format!("{ms:.1} ms");
@@ -160,11 +160,6 @@ fn bar(before: f64, length: f64, whole: f64) -> String {
     if whole <= 0.0 {
         return String::new();
     }
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "0 to BAR_CHARS"
-    )]
     let chars = |part: f64| (part / whole * BAR_CHARS).round().clamp(0.0, BAR_CHARS) as usize;
     let (start, end) = (chars(before), chars(before + length));
     let mark = if end > start {

@@ -166,7 +166,6 @@ impl Report {
     }
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands references")]
 const fn is_none(count: &u64) -> bool {
     *count == 0
 }

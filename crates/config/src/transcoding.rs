@@ -84,7 +84,6 @@ mod choice {
     use serde::de::{Deserializer, Error as _};
     use serde::{Deserialize as _, Serializer};
 
-    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
     pub(super) fn serialize<S: Serializer>(choice: &Transcode, to: S) -> Result<S::Ok, S::Error> {
         to.serialize_str(choice.as_str())
     }

@@ -41,11 +41,6 @@ impl FrameRate {
         }
         let whole = fps.round();
         let television = whole * 1000.0 / 1001.0;
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "0 < fps <= 1000"
-        )]
         if (fps - whole).abs() > 1e-9 && (fps - television).abs() < 0.006 {
             Self::new(whole as u64 * 1000, 1001)
         } else {

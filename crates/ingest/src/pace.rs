@@ -83,11 +83,7 @@ impl Pace {
     }
 
     /// Returns the nanoseconds from the first time to `time`, at `factor` times the rate.
-    #[expect(
-        clippy::cast_precision_loss,
-        clippy::cast_possible_truncation,
-        reason = "a fraction of a microsecond in a month; casts saturate"
-    )]
+    // A fraction of a microsecond in a month; casts saturate.
     fn distance(&self, time: MediaTime, factor: f64) -> i64 {
         let distance = time.nanos().saturating_sub(self.from.nanos());
         // At the recorded rate the result is exact.

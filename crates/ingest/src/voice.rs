@@ -141,11 +141,7 @@ impl Voice {
 
     fn pass_on(&mut self, ticks: i64, payload: &[u8], gap: u16, now: Instant) -> Option<()> {
         let time = MediaTime::from_ticks(ticks, CLOCK_RATE);
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "the low 32 bits are what it came under"
-        )]
+        // The low 32 bits are what it came under.
         let timestamp = ticks as u32;
         let forwarded = Forwarded { gap, timestamp };
         let stamps = Stamps::arrived(now);
@@ -202,7 +198,6 @@ impl SsrcState {
         while self.recovered.len() > RECOVERED_MAX {
             self.recovered.pop_front();
         }
-        #[expect(clippy::cast_possible_truncation, reason = "no more than are missing")]
         let known = known as u16;
         (missing - known, lost)
     }

@@ -86,10 +86,6 @@ pub(super) struct FrameDelays {
 }
 
 impl FrameDelays {
-    #[expect(
-        clippy::cast_possible_truncation,
-        reason = "an uncertainty needs few digits"
-    )]
     fn of(frame: &FrameSample) -> Self {
         let bucket = |ms: Option<f64>| ms.map_or(Bucket::ABSENT, Bucket::of_ms);
         let sum_ms = frame.sum_ms();

@@ -160,10 +160,7 @@ impl PublisherClock {
 }
 
 /// Returns an NTP time in ms since 1970.
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "a quarter of a microsecond is lost"
-)]
+// A quarter of a microsecond is lost.
 fn unix_ms(time: NtpTime) -> f64 {
     let (seconds, fraction) = ((time.0 >> 32) as f64, (time.0 & 0xffff_ffff) as f64);
     (seconds - UNIX_EPOCH_NTP_S) * 1e3 + fraction * 1e3 / 4_294_967_296.0

@@ -28,11 +28,7 @@ impl Bucket {
     pub(super) const ABSENT: Self = Self(i16::MIN);
 
     /// Returns the bucket of a delay.
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "at most a minute in µs, which is bucket 1,330"
-    )]
+    // At most a minute in µs, which is bucket 1,330.
     pub(super) fn of_ms(ms: f64) -> Self {
         // What is no number counts as zero.
         let us = ((ms.abs() * 1e3).min(MAX_US) + 0.5) as u32;
@@ -169,11 +165,7 @@ impl Distribution {
         usize::from(bucket.0.wrapping_sub(self.first).cast_unsigned())
     }
 
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_possible_wrap,
-        reason = "a place in the table, of at most 2,661"
-    )]
+    // A place in the table, of at most 2,661.
     fn bucket(&self, place: usize) -> Bucket {
         Bucket(self.first + place as i16)
     }

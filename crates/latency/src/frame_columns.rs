@@ -73,11 +73,7 @@ impl FrameColumns {
         }
     }
 
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "timestamps count modulo 2³²"
-    )]
+    // Timestamps count modulo 2³².
     fn into_frames(self) -> Result<Vec<FrameReport>, String> {
         let [mut timestamp, mut presented, mut received] = [Sum(0), Sum(0), Sum(0)];
         let [mut decode, mut buffered, mut code] = [Sum(0), Sum(0), Sum(0)];
@@ -101,10 +97,7 @@ impl FrameColumns {
     }
 }
 
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "exact for 285 years of microseconds"
-)]
+// Exact for 285 years of microseconds.
 fn ms(us: i64) -> f64 {
     us as f64 / 1e3
 }

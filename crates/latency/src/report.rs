@@ -281,10 +281,7 @@ fn glass_ms(number: u32, code: &FrameCode, presented_ms: f64, clock: &Clock) -> 
     since_ms.rem_euclid(loop_ms) - AHEAD_MAX_MS
 }
 
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "exact for 104 days of nanoseconds, within a microsecond for years"
-)]
+// Exact for 104 days of nanoseconds, within a microsecond for years.
 fn nanos_to_ms(nanos: i64) -> f64 {
     nanos as f64 / 1e6
 }

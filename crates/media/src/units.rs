@@ -27,7 +27,6 @@ impl Bitrate {
     }
 
     /// Returns the rate in units of 10⁶ bits per second.
-    #[expect(clippy::cast_precision_loss, reason = "rates stay far below 2^52")]
     pub fn mbps(self) -> f64 {
         self.0 as f64 / 1e6
     }

@@ -39,7 +39,7 @@ pub fn idle_heap_bytes() -> Option<u64> {
     let private = private_bytes()?;
     let allocated = crate::sys::allocated_bytes_modulo()?;
     // Both sides wrap, and the difference is far below 2 GiB.
-    #[expect(clippy::cast_possible_truncation, reason = "the lower half is meant")]
+    // The lower half is meant.
     let idle = (private as u32).wrapping_sub(allocated).cast_signed();
     Some(u64::try_from(idle).unwrap_or(0))
 }

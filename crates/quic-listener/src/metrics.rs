@@ -10,7 +10,7 @@ use super::{Reason, SessionView, Shared};
 type Read = fn(&SessionView) -> Option<f64>;
 
 /// Writes the counters, and the figures of each stream's publisher.
-#[expect(clippy::cast_precision_loss, reason = "Prometheus has doubles")]
+// Prometheus has doubles.
 pub(super) fn write(quic: &Shared, text: &mut String) {
     let help = "Sessions and handshakes over QUIC.";
     Metric::gauge(text, "quic_sessions", help).value(quic.taken());

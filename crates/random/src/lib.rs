@@ -73,7 +73,7 @@ impl Rng {
 }
 
 /// Returns a number in 0.0..1.0 from the upper 53 of random bits.
-#[expect(clippy::cast_precision_loss, reason = "53 bits fit an f64 exactly")]
+// 53 bits fit an f64 exactly.
 pub fn unit(random: u64) -> f64 {
     (random >> 11) as f64 / (1u64 << 53) as f64
 }

@@ -101,7 +101,7 @@ pub fn write(payload_type: u8, copies: &[Repeat<'_>], primary: &[u8], out: &mut 
     let repeated: usize = copies().map(|it| 4 + it.payload.len()).sum();
     out.reserve(1 + primary.len() + repeated);
     for copy in copies() {
-        #[expect(clippy::cast_possible_truncation, reason = "ten bits, as it fits")]
+        // Ten bits, as it fits.
         let rest = copy.offset << 10 | copy.payload.len() as u32;
         out.push(0x80 | payload_type);
         out.extend_from_slice(&rest.to_be_bytes()[1..]);

@@ -167,7 +167,6 @@ fn of_player(thread: Handle, client: ClientView) -> Departing {
 
 fn figures(client: ClientView) -> ViewerFigures {
     let address = client.address.to_string();
-    #[expect(clippy::cast_precision_loss, reason = "a few seconds")]
     let lag = client.lag_ms as f64;
     ViewerFigures {
         stream: client.stream,

@@ -15,7 +15,6 @@ impl Key {
     }
 
     /// Returns the key that [`Self::to_bits`] made `bits` of.
-    #[expect(clippy::cast_possible_truncation, reason = "both halves are whole")]
     pub const fn from_bits(bits: u64) -> Self {
         Self {
             index: bits as u32,

@@ -61,7 +61,7 @@ serial!(
 /// association, TSNs and message identifiers are 64 bits wide and never wrap, so that they
 /// order and index like any other number.
 pub(crate) const fn widen(low: u32, near: u64) -> u64 {
-    #[expect(clippy::cast_possible_truncation, reason = "the low half is meant")]
+    // The low half is meant.
     let ahead = low.wrapping_sub(near as u32).cast_signed();
     near.wrapping_add_signed(ahead as i64)
 }
@@ -69,19 +69,19 @@ pub(crate) const fn widen(low: u32, near: u64) -> u64 {
 /// Returns the 64-bit number nearest to `near` whose low 16 bits are `low`, for stream
 /// sequence numbers.
 pub(crate) const fn widen_short(low: u16, near: u64) -> u64 {
-    #[expect(clippy::cast_possible_truncation, reason = "the low quarter is meant")]
+    // The low quarter is meant.
     let ahead = low.wrapping_sub(near as u16).cast_signed();
     near.wrapping_add_signed(ahead as i64)
 }
 
 /// Returns the low 32 bits, which go on the wire.
-#[expect(clippy::cast_possible_truncation, reason = "the low half is meant")]
+// The low half is meant.
 pub(crate) const fn narrow(wide: u64) -> u32 {
     wide as u32
 }
 
 /// Returns the low 16 bits, which go on the wire.
-#[expect(clippy::cast_possible_truncation, reason = "the low quarter is meant")]
+// The low quarter is meant.
 pub(crate) const fn narrow_short(wide: u64) -> u16 {
     wide as u16
 }

@@ -228,7 +228,7 @@ impl Speaking {
         let dequeued = Instant::now();
         stamps.handed_over = stamps.enqueued;
         stamps.dequeued = Some(dequeued);
-        #[expect(clippy::cast_possible_truncation, reason = "RTP time wraps at 32 bits")]
+        // RTP time wraps at 32 bits.
         let timestamp = outgoing.timestamp as u32;
         let sealed = transport.session.seal(
             SenderIndex(0),

@@ -154,11 +154,6 @@ impl FromStr for Input {
             "demo" => Ok(Self::Clip),
             "test" => {
                 let (width, height) = size.unwrap_or(PATTERN_SIZE);
-                #[expect(
-                    clippy::cast_possible_truncation,
-                    clippy::cast_sign_loss,
-                    reason = "0.1 to 240, and at least 1"
-                )]
                 let fps = fps.map_or(PATTERN_FPS, |fps: f64| fps.round().max(1.0) as u32);
                 Ok(Self::Pattern { width, height, fps })
             }
@@ -258,11 +253,6 @@ fn parse_rate(text: &str) -> Option<Bitrate> {
         _ => (text, 1.0),
     };
     let bps = digits.parse::<f64>().ok()? * factor;
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "within RATES_BPS"
-    )]
     let rate = || Bitrate::from_bps(bps.round() as u64);
     RATES_BPS.contains(&bps).then(rate)
 }

@@ -50,11 +50,6 @@ impl Meter {
     }
 
     /// How busy the server is in percent, by its processors or by what it sends.
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "percents are small and positive"
-    )]
     fn busy(&self, cores: f32) -> u32 {
         let by_cpu = self.cpu / cores.max(1.0);
         let most = self.mbps_max.map_or(f32::INFINITY, |it| it as f32);

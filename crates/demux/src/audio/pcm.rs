@@ -69,10 +69,7 @@ impl Sample {
     }
 }
 
-#[expect(
-    clippy::cast_possible_truncation,
-    reason = "clamped to full scale, and no number is silence"
-)]
+// Clamped to full scale, and no number is silence.
 fn from_float(value: f64) -> i16 {
     (value * 32_768.0).round() as i16
 }

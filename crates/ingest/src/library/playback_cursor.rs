@@ -388,10 +388,6 @@ fn pes_start(packet: &[u8]) -> Option<u16> {
     (starts && is_pes).then_some(pid)
 }
 
-#[expect(
-    clippy::cast_possible_truncation,
-    reason = "scales are bounded, and so are six seconds in nanoseconds"
-)]
 fn step(scale: f64) -> i64 {
     (scale.abs() * KEY_GAP.as_nanos() as f64) as i64
 }

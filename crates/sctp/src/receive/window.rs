@@ -66,12 +66,6 @@ impl ReceiveWindow {
         }
         // The rate counts, however long ago the last call was.
         let share = round_trip.as_secs_f64() / passed.as_secs_f64().max(1e-9);
-        #[expect(
-            clippy::cast_precision_loss,
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "far below 2^52, not below zero"
-        )]
         let per_round_trip = (self.received as f64 * share) as u64;
         let wanted = per_round_trip.saturating_mul(ROUND_TRIPS);
         self.limit = self.limit.max(wanted.min(self.max));

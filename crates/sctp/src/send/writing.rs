@@ -291,10 +291,6 @@ impl Sender {
             });
         }
         let flags = flags_of(fragment);
-        #[expect(
-            clippy::cast_possible_truncation,
-            reason = "messages are below 4 GiB, chunks below 64 KiB"
-        )]
         let chunk = OutstandingChunk {
             message: number,
             packet: self.next_packet,

@@ -146,11 +146,7 @@ fn sojourn(leave: f64, drawn: f64) -> u64 {
         return 1;
     }
     let slots = (1.0 - drawn).ln() / (1.0 - leave).ln();
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "a cast saturates, and neither logarithm is positive"
-    )]
+    // A cast saturates, and neither logarithm is positive.
     let whole = slots as u64;
     whole.saturating_add(1)
 }

@@ -177,7 +177,6 @@ impl<'de> Visitor<'de> for NumberOrTable {
         Ok(Distribution::Constant(value))
     }
 
-    #[expect(clippy::cast_precision_loss, reason = "no parameter is that large")]
     fn visit_i64<E>(self, value: i64) -> Result<Distribution, E> {
         Ok(Distribution::Constant(value as f64))
     }

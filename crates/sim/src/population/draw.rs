@@ -214,11 +214,6 @@ impl Direction<'_> {
         }
     }
 
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "checked to be 0 to 600 000 ms"
-    )]
     /// Draws the parameters of fading.
     fn fading(&self, fading: &FadingTable, mean: Bitrate) -> Fading {
         let step = ms(self.draw("fading.step_ms", &fading.step_ms)).max(ms(1.0));
@@ -267,11 +262,6 @@ impl Direction<'_> {
 
 /// Returns the trace at `at` (0..1) of those that a direction lists.
 fn recorded<'a>(table: &DirectionTable, traces: &'a Traces, at: f64) -> Option<&'a Arc<Schedule>> {
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "at least 0, and no more than a hundred"
-    )]
     let index = (at * table.traces.len() as f64) as usize;
     traces.get(table.traces.get(index)?)
 }
@@ -347,18 +337,13 @@ fn mbps(rate: f64) -> Bitrate {
     kbps(rate * 1000.0)
 }
 
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "a cast saturates, and rates are above 0"
-)]
 /// Converts a rate in kbit/s.
+// A cast saturates, and rates are above 0.
 pub(super) fn kbps(rate: f64) -> Bitrate {
     Bitrate::from_bps(((rate * 1000.0).round() as u64).max(1))
 }
 
 /// Returns a rate in kbit/s.
-#[expect(clippy::cast_precision_loss, reason = "rates stay far below 2^52")]
 pub(super) fn in_kbps(rate: Bitrate) -> f64 {
     rate.bps() as f64 / 1000.0
 }

@@ -119,7 +119,6 @@ impl Writer {
     }
 
     /// Writes `share` of `rate` for `ms` milliseconds.
-    #[expect(clippy::cast_precision_loss, reason = "rates stay far below 2^52")]
     fn advance(&mut self, rate: Bitrate, share: f64, ms: u32) {
         let per_ms = rate.bps() as f64 * share.max(0.0) / 8000.0;
         let end = self.period_ms.min(self.now_ms.saturating_add(ms));

@@ -25,11 +25,6 @@ pub(crate) struct Encoder {
 
 impl Encoder {
     /// Starts an encoder; the error is OpenH264's text.
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "1 to 240 frames, and bitrates of some Mbit/s"
-    )]
     pub(super) fn new(size: FrameSize, fps: f64, bitrate: Bitrate) -> Result<Self, String> {
         let period = (fps * KEYFRAME_S).round() as u32;
         let settings = EncoderConfig::new()

@@ -345,10 +345,7 @@ fn authenticate(key: &hmac::Key, packet: &[u8], rollover: Option<[u8; 4]>) -> [u
     tag
 }
 
-#[expect(
-    clippy::cast_possible_truncation,
-    reason = "the index has 48 bits, of which the upper 32 are the rollover counter"
-)]
+// The index has 48 bits, of which the upper 32 are the rollover counter.
 fn rollover(index: u64) -> Option<[u8; 4]> {
     Some(((index >> 16) as u32).to_be_bytes())
 }

@@ -239,10 +239,7 @@ impl std::fmt::Debug for Outbound {
     }
 }
 
-#[expect(
-    clippy::cast_possible_truncation,
-    reason = "the sequence number is the low 16 bits of the index"
-)]
+// The sequence number is the low 16 bits of the index.
 fn write_index(out: &mut [u8], ssrc: [u8; 4], index: u64) -> Option<()> {
     out.get_mut(SEQUENCE)?
         .copy_from_slice(&(index as u16).to_be_bytes());

@@ -46,13 +46,7 @@ impl OpenH264 {
             detail,
         };
         let frames = config.fps * config.keyframe_interval.as_secs_f64();
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "1 to 10,000"
-        )]
         let period = frames.round().clamp(1.0, 10_000.0) as u32;
-        #[expect(clippy::cast_possible_truncation, reason = "up to 1000")]
         let fps = config.fps as f32;
         let color = VuiConfig::new()
             .color_primaries(ColorPrimaries::Unspecified)

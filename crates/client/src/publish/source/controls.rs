@@ -111,12 +111,6 @@ impl SourceControls {
     }
 
     /// Divides the bitrate `target` among the encoders.
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_precision_loss,
-        clippy::cast_sign_loss,
-        reason = "a part of a bitrate"
-    )]
     pub fn set_target(&self, target: Bitrate) {
         let all: f64 = self.0.iter().map(|it| it.weight).sum();
         for it in &self.0 {

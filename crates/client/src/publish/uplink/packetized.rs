@@ -89,11 +89,7 @@ impl PacketizedTracks {
 }
 
 /// Returns the RTP timestamp of a media time, for a clock of `rate` Hz that began with `start`.
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "RTP timestamps wrap around"
-)]
+// RTP timestamps wrap around.
 pub(super) fn timestamp(time: MediaTime, rate: u32, start: u32) -> u32 {
     start.wrapping_add(time.ticks(rate) as u32)
 }

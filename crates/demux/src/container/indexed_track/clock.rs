@@ -31,11 +31,7 @@ impl Clock {
         };
         let after = (said - first).unsigned_abs();
         let seconds = after as f64 / 1e9;
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "not below zero; a number out of range ends as the largest"
-        )]
+        // Not below zero; a number out of range ends as the largest.
         let count = (seconds * rate.fps()).round() as u64;
         let exact = rate.nanos(count.saturating_mul(2));
         let exact = if said < first { -exact } else { exact };

@@ -214,10 +214,6 @@ impl<'a> TrackEntry<'a> {
         let duration = Some(ns(self.default_duration_ns)).filter(|&duration| duration > 0);
         let video = described.track.kind() == Kind::Video;
         let rate = duration.filter(|_| video);
-        #[expect(
-            clippy::cast_precision_loss,
-            reason = "the rate is meant to the sixth digit"
-        )]
         let rate = rate.and_then(|ns| FrameRate::from_decimal(1e9 / ns as f64));
         // No coding has a delay of more than one second; a longer one is damage.
         let delay_ns = ns(self.delay_ns);
@@ -281,11 +277,7 @@ impl<'a> TrackEntry<'a> {
     }
 
     fn describe_audio(&self, codec: &str) -> Result<Option<Described>, Reason> {
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "what is out of range ends as the nearest number"
-        )]
+        // What is out of range ends as the nearest number.
         let rate = self.rate.round() as u32;
         let channels = u8::try_from(self.channels).unwrap_or(u8::MAX);
         if rate == 0 || rate > SAMPLE_RATE_MAX || channels == 0 {

@@ -165,11 +165,7 @@ impl<'a> Audio<'a> {
             1 => 44,
             2 => {
                 fields.u32()?;
-                #[expect(
-                    clippy::cast_possible_truncation,
-                    clippy::cast_sign_loss,
-                    reason = "what is out of range ends as the nearest number"
-                )]
+                // What is out of range ends as the nearest number.
                 let exact = f64::from_be_bytes(fields.array()?) as u32;
                 rate = exact;
                 channels = fields.u32()?;

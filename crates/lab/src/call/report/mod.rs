@@ -103,10 +103,6 @@ impl Copies {
 }
 
 /// Serializes a reason by its name.
-#[expect(
-    clippy::trivially_copy_pass_by_ref,
-    reason = "what serde calls is given a reference"
-)]
 fn name<S: Serializer>(kind: &DuplicateReason, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(kind.as_str())
 }

@@ -84,7 +84,6 @@ pub struct Spread {
 
 impl Spread {
     /// The spread in ms of `micros`, which are in µs.
-    #[expect(clippy::cast_precision_loss, reason = "sums stay far below 2^52")]
     pub(in crate::congestion) fn of_micros(mut micros: Vec<u32>) -> Self {
         if micros.is_empty() {
             return Self::default();

@@ -65,23 +65,13 @@ impl Camera {
 
     fn group_frames(&self) -> u64 {
         let frames = self.source.group.as_secs_f64() * self.frames_per_second();
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "a positive number of frames; a cast saturates"
-        )]
+        // A positive number of frames; a cast saturates.
         let frames = frames.round() as u64;
         frames.max(1)
     }
 
     /// Size of a frame: a keyframe has the size of several mean frames, the other frames of its
     /// group share the rest.
-    #[expect(
-        clippy::cast_precision_loss,
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "a frame has far fewer bytes than 2^52"
-    )]
     fn frame_bytes(&self, target: Bitrate, opens_group: bool) -> u64 {
         let frames = self.group_frames() as f64;
         let mean = target.bps() as f64 / 8.0 / self.frames_per_second();
@@ -99,7 +89,6 @@ impl Camera {
         self.source.frames_per_second.max(1e-4)
     }
 
-    #[expect(clippy::cast_precision_loss, reason = "far below 2^52 frames")]
     fn frame_due(&self) -> Instant {
         self.start + Duration::from_secs_f64(self.video_frames as f64 / self.frames_per_second())
     }

@@ -108,7 +108,6 @@ impl Findings {
 }
 
 /// Rate in 10⁶ bit/s; 0 for a time of zero.
-#[expect(clippy::cast_precision_loss, reason = "bytes stay far below 2^52")]
 pub(crate) fn mbps(bytes: u64, time: Duration) -> f64 {
     if time.is_zero() {
         return 0.0;
@@ -117,7 +116,6 @@ pub(crate) fn mbps(bytes: u64, time: Duration) -> f64 {
 }
 
 /// Rate in 10⁶ bit/s; 0 for `None`.
-#[expect(clippy::cast_precision_loss, reason = "rates stay far below 2^52")]
 pub(crate) fn in_mbps(rate: Option<Bitrate>) -> f64 {
     rate.map_or(0.0, |rate| rate.bps() as f64 / 1e6)
 }
@@ -126,12 +124,10 @@ pub(crate) fn millis(time: Duration) -> f64 {
     time.as_secs_f64() * 1e3
 }
 
-#[expect(clippy::cast_precision_loss, reason = "bytes stay far below 2^52")]
 fn share(part: u64, whole: u64) -> f64 {
     part as f64 / whole.max(1) as f64
 }
 
-#[expect(clippy::cast_precision_loss, reason = "a few hundred pings")]
 fn mean(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }

@@ -262,7 +262,7 @@ impl ReassemblyStreams {
             return Ok(());
         }
         let (next, _) = self.numbers(message.info.stream);
-        #[expect(clippy::cast_possible_truncation, reason = "an SSN has 16 bits")]
+        // An SSN has 16 bits.
         let number = widen_short(message.info.number as u16, FIRST + next);
         self.order(number, message, ready);
         Ok(())
@@ -337,7 +337,7 @@ impl ReassemblyStreams {
         let is_abandoned = |info: &MessageInfo| {
             info.unordered
                 || skipped.clone().any(|(stream, ssn)| {
-                    #[expect(clippy::cast_possible_truncation, reason = "an SSN has 16 bits")]
+                    // An SSN has 16 bits.
                     let number = Ssn(info.number as u16);
                     stream == info.stream && !number.is_after(Ssn(ssn))
                 })

@@ -46,10 +46,7 @@ impl RtpTrack {
     }
 
     /// Writes a packet with the next number to `out`; returns the length.
-    #[expect(
-        clippy::cast_possible_truncation,
-        reason = "sequence numbers wrap around"
-    )]
+    // Sequence numbers wrap around.
     pub(super) fn write(&self, packet: &OutgoingPacket<'_>, out: &mut Datagram) -> usize {
         let header = Header {
             marker: packet.marker,
@@ -74,7 +71,7 @@ impl RtpTrack {
 
     /// Returns a sender report for the media time `time`, which is `ntp` by the calendar, with the
     /// canonical name; `None` before the first packet.
-    #[expect(clippy::cast_possible_truncation, reason = "counts wrap around")]
+    // Counts wrap around.
     pub(super) fn report(&self, ntp: NtpTime, time: MediaTime, name: &str) -> Option<Vec<u8>> {
         if self.packets == 0 {
             return None;
