@@ -1,11 +1,10 @@
 //! A source that goes away while Chromium watches, and comes back.
 
-use std::time::Duration;
-
 use libtest_mimic::Failed;
 
 use crate::browser::ensure;
 use crate::peers::{Peer, Test};
+use crate::process::PATIENCE;
 use crate::server::Server;
 use crate::webdriver::Browser;
 
@@ -14,9 +13,6 @@ pub(crate) const TESTS: &[Test] =
         Test::of(&the_player_shows_the_placeholder_and_then_the_camera_in_one_session)
             .needs(&[Peer::Chromium]),
     ];
-
-/// Long, for a debug build, a browser and two cores.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Script that draws the video small, and returns the largest difference between two primary colors of
 /// a point.

@@ -188,7 +188,7 @@ fn ctrl_c_keeps_what_was_measured() -> Result<(), Failed> {
     // A row means that the first viewer is being measured.
     crate::process::eventually(RUN_TIMEOUT, || match read(&csv) {
         Ok(rows) if rows.lines().count() >= 3 => Ok(()),
-        other => Err(format!("{other:?}\n{}", running.printed())),
+        other => Err(format!("{other:?}")),
     })?;
     let interrupted = std::process::Command::new("kill")
         .args(["-INT", &running.id().to_string()])

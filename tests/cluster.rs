@@ -2,14 +2,14 @@
 
 use std::time::{Duration, Instant};
 
-use glassline_client::viewers::{Endpoint, Join, Options, Pool, State};
+use glassline_client::viewers::{Endpoint, Join, Options, Pool, State, Viewer};
 use libtest_mimic::Failed;
 use serde_json::Value;
 
 use crate::http;
 use crate::nats::Nats;
 use crate::peers::{Peer, Test};
-use crate::process::{Running, eventually};
+use crate::process::{PATIENCE, Running, eventually};
 use crate::server::{Server, glassline, run_to_end};
 
 pub(crate) const TESTS: &[Test] = &[
@@ -24,9 +24,6 @@ pub(crate) const TESTS: &[Test] = &[
     Test::of(&a_drained_server_gives_its_streams_up_and_may_come_back).needs(&[Peer::Nats]),
     Test::of(&a_server_that_is_told_to_end_leaves_the_cluster_first).needs(&[Peer::Nats]),
 ];
-
-/// Long, for debug builds on a busy machine.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Longer than a test should take: a server that waits for nobody is gone long before.
 const DRAIN_S: u32 = 300;
@@ -61,7 +58,7 @@ pub(crate) fn wait_for_engine(server: &Server, state: &str) -> Result<(), String
         let told = cluster(server)?;
         match told["engine"]["state"] == state {
             true => Ok(()),
-            false => Err(format!("not {state}: {told}\n{}", server.printed())),
+            false => Err(format!("not {state}: {told}")),
         }
     })
 }
@@ -80,7 +77,7 @@ pub(crate) fn wait_for_serving(server: &Server, count: usize) -> Result<(), Stri
         let nodes = told["nodes"].as_array().into_iter().flatten();
         match nodes.filter(|it| it["state"] == "serving").count() == count {
             true => Ok(()),
-            false => Err(format!("not {count}: {told}\n{}", server.printed())),
+            false => Err(format!("not {count}: {told}")),
         }
     })
 }
@@ -93,7 +90,7 @@ pub(crate) fn wait_for_owner(server: &Server, stream: &str, owner: &str) -> Resu
         let mut of_name = streams.filter(|it| it["name"] == stream);
         match of_name.any(|it| it["owner"] == owner) {
             true => Ok(()),
-            false => Err(format!("not at {owner}: {told}\n{}", server.printed())),
+            false => Err(format!("not at {owner}: {told}")),
         }
     })
 }
@@ -137,6 +134,18 @@ impl Watching {
         Ok(Self { pool, at })
     }
 
+    /// Waits until the viewer plays and has received enough.
+    pub(crate) fn reaches(&self, is_enough: impl Fn(&Viewer) -> bool) -> Result<(), String> {
+        eventually(PATIENCE, || {
+            let viewers = self.pool.snapshot();
+            let viewer = viewers.first().ok_or("no viewer")?;
+            match viewer.state == State::Playing && is_enough(viewer) {
+                true => Ok(()),
+                false => Err(format!("{}: {viewer:?}", self.at)),
+            }
+        })
+    }
+
     pub(crate) fn frames(&self) -> Result<u64, String> {
         let viewers = self.pool.snapshot();
         let viewer = viewers.first().ok_or("no viewer")?;
@@ -156,37 +165,25 @@ impl Watching {
     }
 }
 
-pub(crate) fn with_logs(servers: &[&Server], error: &str) -> Failed {
-    let logs: Vec<String> = servers.iter().map(|it| it.printed()).collect();
-    format!("{error}\n{}", logs.join("\n---\n")).into()
-}
-
 fn a_stream_of_one_server_is_watched_at_another_and_its_name_is_taken_there() -> Result<(), Failed>
 {
     let nats = Nats::start()?;
     let [a, b] = nodes(["a", "b"], &nats)?;
-    let failed = |error: String| with_logs(&[&a, &b], &error);
     let mut first = publish(&a, "/cam/whip")?;
     a.wait_for_state("cam", "live")?;
-    wait_for_owner(&b, "cam", "a").map_err(failed)?;
+    wait_for_owner(&b, "cam", "a")?;
     let watching = Watching::join(&b, "cam")?;
-    watching.sees(60).map_err(failed)?;
+    watching.sees(60)?;
     // By RTSP, too: the stream is pulled once for both.
-    let pool = Pool::start(Options::default()).map_err(|error| error.to_string())?;
-    let rtsp = Endpoint::parse(&b.rtsp_url("cam")).map_err(|error| error.to_string())?;
-    pool.join(Join::new(rtsp));
-    eventually(PATIENCE, || match pool.snapshot().first() {
-        Some(viewer) if viewer.frames >= 30 => Ok(()),
-        other => Err(format!("{other:?}")),
-    })
-    .map_err(failed)?;
+    let by_rtsp = Watching::join_at(b.rtsp_url("cam"), None)?;
+    by_rtsp.reaches(|viewer| viewer.frames >= 30)?;
     let pulls = b.metric("glassline_cluster_pulls_total")?;
     if (pulls - 1.0).abs() > f64::EPSILON {
-        return Err(failed(format!("{pulls} pulls")));
+        return Err(format!("{pulls} pulls").into());
     }
     // Each server knows of both how much they have, also of itself.
     for server in [&a, &b] {
-        eventually(PATIENCE, || knows_loads(server)).map_err(failed)?;
+        eventually(PATIENCE, || knows_loads(server))?;
     }
     // The name is taken on both servers, and the answer comes soon.
     for server in [&a, &b] {
@@ -195,16 +192,16 @@ fn a_stream_of_one_server_is_watched_at_another_and_its_name_is_taken_there() ->
         let (status, printed) = run_to_end(&["publish", "demo", &url, "--log", "warn"])?;
         let took = began.elapsed();
         if status.success() || !printed.contains("409") || took > Duration::from_secs(15) {
-            return Err(failed(format!("{status} after {took:?}: {printed}")));
+            return Err(format!("{status} after {took:?}: {printed}").into());
         }
     }
     // Unless the second one wants to replace the first.
     let second = publish(&b, "/cam/whip?override")?;
-    wait_for_owner(&a, "cam", "b").map_err(failed)?;
-    first.wait(PATIENCE).map_err(failed)?;
-    watching.sees(60).map_err(failed)?;
+    wait_for_owner(&a, "cam", "b")?;
+    first.wait(PATIENCE)?;
+    watching.sees(60)?;
     let back = Watching::join(&a, "cam")?;
-    back.sees(30).map_err(failed)?;
+    back.sees(30)?;
     let (status, printed) = run_to_end(&["cluster", "status", "--admin", &a.admin_url("")])?;
     let lines: Vec<&str> = printed.lines().collect();
     let has = |words: &[&str]| {
@@ -213,7 +210,7 @@ fn a_stream_of_one_server_is_watched_at_another_and_its_name_is_taken_there() ->
             .any(|line| words.iter().all(|it| line.contains(it)))
     };
     if !status.success() || !has(&["stream", "cam", "at b"]) || !has(&["pull", "cam", "from b"]) {
-        return Err(failed(format!("{status}: {printed}")));
+        return Err(format!("{status}: {printed}").into());
     }
     drop(second);
     Ok(())
@@ -254,56 +251,54 @@ fn knows_loads(server: &Server) -> Result<(), String> {
 fn a_publisher_whose_server_was_killed_goes_on_at_another_one() -> Result<(), Failed> {
     let nats = Nats::start()?;
     let [a, b, c] = nodes(["a", "b", "c"], &nats)?;
-    let failed = |error: String| with_logs(&[&b, &c], &error);
     let first = publish(&a, "/cam/whip")?;
     a.wait_for_state("cam", "live")?;
-    wait_for_owner(&c, "cam", "a").map_err(failed)?;
+    wait_for_owner(&c, "cam", "a")?;
     let watching = Watching::join(&c, "cam")?;
-    watching.sees(60).map_err(failed)?;
+    watching.sees(60)?;
     a.signal("-KILL")?;
     drop(first);
     let _second = publish(&b, "/cam/whip")?;
-    wait_for_owner(&c, "cam", "b").map_err(failed)?;
+    wait_for_owner(&c, "cam", "b")?;
     // The viewer has stayed connected.
-    watching.sees(60).map_err(failed)?;
+    watching.sees(60)?;
     Ok(())
 }
 
 fn without_nats_streams_go_on_and_new_ones_are_announced_later() -> Result<(), Failed> {
     let mut nats = Nats::start()?;
     let [a, b] = nodes(["a", "b"], &nats)?;
-    let failed = |error: String| with_logs(&[&a, &b], &error);
     let _first = publish(&a, "/cam/whip")?;
     a.wait_for_state("cam", "live")?;
-    wait_for_owner(&b, "cam", "a").map_err(failed)?;
+    wait_for_owner(&b, "cam", "a")?;
     let watching = Watching::join(&b, "cam")?;
-    watching.sees(60).map_err(failed)?;
+    watching.sees(60)?;
     let epoch = epoch_of(&b, "cam")?;
     nats.kill();
-    wait_for_engine(&a, "away").map_err(failed)?;
-    wait_for_engine(&b, "away").map_err(failed)?;
-    watching.sees(150).map_err(failed)?;
+    wait_for_engine(&a, "away")?;
+    wait_for_engine(&b, "away")?;
+    watching.sees(150)?;
     for (path, text) in [("/healthz", "ok"), ("/readyz", "NATS is away")] {
         let answer = http::get(&b.admin_url(path))?;
         if answer.status != 200 || !answer.body.contains(text) {
-            return Err(failed(format!("{path}: {answer:?}")));
+            return Err(format!("{path}: {answer:?}").into());
         }
     }
     // A new publisher is served by its server.
     let _second = publish(&a, "/door/whip")?;
-    a.wait_for_state("door", "live").map_err(failed)?;
+    a.wait_for_state("door", "live")?;
     let here = Watching::join(&a, "door")?;
-    here.sees(30).map_err(failed)?;
+    here.sees(30)?;
     nats.start_again()?;
-    wait_for_engine(&b, "connected").map_err(failed)?;
-    wait_for_owner(&b, "door", "a").map_err(failed)?;
+    wait_for_engine(&b, "connected")?;
+    wait_for_owner(&b, "door", "a")?;
     let there = Watching::join(&b, "door")?;
-    there.sees(30).map_err(failed)?;
-    watching.sees(60).map_err(failed)?;
+    there.sees(30)?;
+    watching.sees(60)?;
     let owned = cluster(&b)?;
     let superseded = a.metric("glassline_cluster_publishers_superseded_total")?;
     if superseded > 0.0 || epoch_of(&b, "cam")? != epoch {
-        return Err(failed(format!("streams changed hands: {owned}")));
+        return Err(format!("streams changed hands: {owned}").into());
     }
     Ok(())
 }
@@ -322,31 +317,28 @@ fn a_camera_of_two_servers_is_connected_once_and_taken_over() -> Result<(), Fail
     let nats = Nats::start()?;
     let sources = format!("sources: {{hall: '{}'}}\n", camera.rtsp_url("demo"));
     let [a, b] = [node("a", &nats, &sources)?, node("b", &nats, &sources)?];
-    let failed = |error: String| with_logs(&[&a, &b], &error);
     let connected = || camera.rtsp_clients().map(|clients| clients.len());
     eventually(PATIENCE, || match connected()? {
         1 => Ok(()),
         other => Err(format!("{other} clients of the camera")),
-    })
-    .map_err(failed)?;
+    })?;
     let owner = eventually(PATIENCE, || {
         let told = cluster(&a)?;
         let owner = told["streams"][0]["owner"].as_str().map(str::to_owned);
         owner.ok_or_else(|| format!("nobody has the camera: {told}"))
-    })
-    .map_err(failed)?;
+    })?;
     let (owner, other, other_name) = match owner.as_str() {
         "a" => (&a, &b, "b"),
         _ => (&b, &a, "a"),
     };
     let watching = Watching::join(other, "hall")?;
-    watching.sees(60).map_err(failed)?;
+    watching.sees(60)?;
     if connected()? != 1 {
-        return Err(failed(format!("{} clients of the camera", connected()?)));
+        return Err(format!("{} clients of the camera", connected()?).into());
     }
     owner.signal("-KILL")?;
-    wait_for_owner(other, "hall", other_name).map_err(failed)?;
-    watching.sees(60).map_err(failed)?;
+    wait_for_owner(other, "hall", other_name)?;
+    watching.sees(60)?;
     Ok(())
 }
 
@@ -354,16 +346,15 @@ fn a_stream_that_is_awaited_here_may_be_published_elsewhere() -> Result<(), Fail
     let nats = Nats::start()?;
     let awaited = "sources: {cam: publisher}\n";
     let [a, b] = [node("a", &nats, "")?, node("b", &nats, awaited)?];
-    let failed = |error: String| with_logs(&[&a, &b], &error);
-    wait_for_engine(&b, "connected").map_err(failed)?;
+    wait_for_engine(&b, "connected")?;
     let answer = http::get(&b.url("/cam/snapshot.jpg"))?;
     if answer.status == 200 {
-        return Err(failed("nobody publishes it".to_owned()));
+        return Err("nobody publishes it".into());
     }
     let _publisher = publish(&a, "/cam/whip")?;
-    wait_for_owner(&b, "cam", "a").map_err(failed)?;
+    wait_for_owner(&b, "cam", "a")?;
     let watching = Watching::join(&b, "cam")?;
-    watching.sees(30).map_err(failed)?;
+    watching.sees(30)?;
     Ok(())
 }
 
@@ -379,20 +370,20 @@ fn a_drained_server_gives_its_streams_up_and_may_come_back() -> Result<(), Faile
     let (status, printed) = run_to_end(&drain)?;
     let ready = http::get(&a.admin_url("/readyz"))?;
     if !status.success() || ready.status != 503 {
-        return Err(with_logs(&[&a, &b], &format!("{printed}: {ready:?}")));
+        return Err(format!("{printed}: {ready:?}").into());
     }
     let url = a.url("/door/whip");
     let (refused, printed) = run_to_end(&["publish", "demo", &url, "--log", "warn"])?;
     if refused.success() || !printed.contains("503") {
-        return Err(with_logs(&[&a, &b], &printed));
+        return Err(printed.into());
     }
     run_to_end(&resume)?;
     let ready = http::get(&a.admin_url("/readyz"))?;
     if ready.status != 200 {
-        return Err(with_logs(&[&a, &b], &format!("{ready:?}")));
+        return Err(format!("{ready:?}").into());
     }
     let _door = publish(&a, "/door/whip")?;
-    wait_for_owner(&b, "door", "a").map_err(|error| with_logs(&[&a, &b], &error))?;
+    wait_for_owner(&b, "door", "a")?;
     // A server that stops leaves no claim behind. Ctrl-C waits for nobody.
     a.signal("-INT")?;
     eventually(PATIENCE, || {
@@ -401,8 +392,8 @@ fn a_drained_server_gives_its_streams_up_and_may_come_back() -> Result<(), Faile
             Some(0) => Ok(()),
             _ => Err(told.to_string()),
         }
-    })
-    .map_err(|error| with_logs(&[&a, &b], &error))
+    })?;
+    Ok(())
 }
 
 fn wait_until_ready(server: &Server, status: u16) -> Result<(), String> {
@@ -410,7 +401,7 @@ fn wait_until_ready(server: &Server, status: u16) -> Result<(), String> {
         let ready = http::get(&server.admin_url("/readyz"))?;
         match ready.status == status {
             true => Ok(()),
-            false => Err(format!("{ready:?}\n{}", server.printed())),
+            false => Err(format!("{ready:?}")),
         }
     })
 }

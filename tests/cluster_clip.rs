@@ -3,7 +3,7 @@
 use libtest_mimic::Failed;
 
 use crate::browser;
-use crate::cluster::{wait_for_engine, wait_for_owner, with_logs};
+use crate::cluster::{wait_for_engine, wait_for_owner};
 use crate::nats::Nats;
 use crate::peers::{Peer, Test};
 use crate::server::Server;
@@ -28,9 +28,8 @@ fn a_page_on_a_pulled_clip_reads_the_number_in_its_frames() -> Result<(), Failed
     a.wait_for_state("clip", "live")?;
     // The clip began before this server did.
     let b = node("b", &[])?;
-    let failed = |error: String| with_logs(&[&a, &b], &error);
-    wait_for_engine(&b, "connected").map_err(failed)?;
-    wait_for_owner(&b, "clip", "a").map_err(failed)?;
+    wait_for_engine(&b, "connected")?;
+    wait_for_owner(&b, "clip", "a")?;
     let browser = Browser::start()?;
     browser.open(&b.url("/clip"))?;
     let read = browser.wait_until(
@@ -38,14 +37,12 @@ fn a_page_on_a_pulled_clip_reads_the_number_in_its_frames() -> Result<(), Failed
         "return glassline.glassToGlass?.count > 30",
     );
     let page = browser.run("return glassline")?;
-    read.map_err(|error| failed(format!("{error}: {page}")))?;
+    read.map_err(|error| format!("{error}: {page}"))?;
     // The number says when the frame was due at the other server, by this server's clock.
     let whole = page["glassToGlass"]["p50_ms"].as_f64().unwrap_or(f64::MAX);
     let accounted = page["endToEnd"]["p50_ms"].as_f64().unwrap_or_default();
     match (whole - accounted).abs() < 100.0 {
         true => Ok(()),
-        false => Err(failed(format!(
-            "{whole} ms, of which {accounted} are accounted for"
-        ))),
+        false => Err(format!("{whole} ms, of which {accounted} are accounted for").into()),
     }
 }

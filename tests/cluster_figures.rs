@@ -12,12 +12,12 @@ use std::time::{Duration, Instant};
 use glassline_client::viewers::{Endpoint, Id, Join, Options, Pool, State};
 use libtest_mimic::{Failed, Trial};
 
-use crate::cluster::{PATIENCE, Watching, cluster, publish, wait_for_engine, wait_for_owner};
+use crate::cluster::{Watching, cluster, publish, wait_for_engine, wait_for_owner};
 use crate::cluster_fleet::Fleet;
 use crate::figure;
 use crate::http;
 use crate::nats::Nats;
-use crate::process::eventually;
+use crate::process::{PATIENCE, eventually};
 use crate::server::Server;
 
 /// Trials of an event whose figure is a quantile.

@@ -3,7 +3,7 @@
 use libtest_mimic::Failed;
 
 use crate::browser::PATIENCE as PAGE;
-use crate::cluster::{publish, wait_for_each_other, wait_for_owner, with_logs};
+use crate::cluster::{publish, wait_for_each_other, wait_for_owner};
 use crate::messages::until;
 use crate::nats::Nats;
 use crate::peers::{Peer, Test};
@@ -57,26 +57,25 @@ fn a_viewer_of_another_server_hears_one_publisher_after_the_other_and_answers() 
     wait_for_owner(&edge, "cam", "first")?;
     let [publisher, viewer] = [Browser::start()?, Browser::start()?];
     open(&viewer, &edge)?;
-    exchange(&publisher, &viewer, &first).map_err(|error| with_logs(&[&first, &edge], &error))?;
+    exchange(&publisher, &viewer, &first)?;
     publisher.run("relayed.say('speed 3 m/s'); relayed.show()")?;
     let both = "['speed 3 m/s', 'snapshot'].every((it) => relayed.report.got[0].includes(it))";
-    until(&viewer, both).map_err(|error| with_logs(&[&first, &edge], &error))?;
+    until(&viewer, both)?;
 
     // The server of the first publisher is lost, and the stream comes back at another one.
     drop((first, media));
     let _media = publish(&second, "/cam/whip")?;
     wait_for_owner(&edge, "cam", "second")?;
-    let failed = |error: String| with_logs(&[&second, &edge], &error);
     let frames = "(relayed.measure(), relayed.report.frames[0])";
-    let before = viewer.run(&format!("return {frames}")).map_err(failed)?;
+    let before = viewer.run(&format!("return {frames}"))?;
     let goes_on = format!("return ({frames}) > {} + 5", before.as_u64().unwrap_or(0));
-    viewer.wait_until(PAGE, &goes_on).map_err(failed)?;
-    exchange(&publisher, &viewer, &second).map_err(failed)?;
+    viewer.wait_until(PAGE, &goes_on)?;
+    exchange(&publisher, &viewer, &second)?;
     publisher.run("relayed.say('second'); relayed.show()")?;
-    until(&viewer, "relayed.report.got[0].length >= 4").map_err(failed)?;
+    until(&viewer, "relayed.report.got[0].length >= 4")?;
     let got = viewer.run("return relayed.report.got[0].slice(2).sort()")?;
     match got == serde_json::json!(["second", "snapshot"]) {
         true => Ok(()),
-        false => Err(failed(got.to_string())),
+        false => Err(got.to_string().into()),
     }
 }

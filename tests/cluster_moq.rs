@@ -7,10 +7,10 @@ use glassline_quic::moq::{Address, Announcement, Options, Role, Session, connect
 use glassline_quic::{ClientEndpoint, CongestionControl, Trust};
 use libtest_mimic::Failed;
 
-use crate::cluster::{PATIENCE, publish, wait_for_each_other, wait_for_owner, with_logs};
+use crate::cluster::{publish, wait_for_each_other, wait_for_owner};
 use crate::nats::Nats;
 use crate::peers::{Peer, Test};
-use crate::process::eventually;
+use crate::process::{PATIENCE, eventually};
 use crate::server::{Server, run_to_end};
 
 pub(crate) const TESTS: &[Test] =
@@ -32,13 +32,12 @@ fn node(name: &str, nats: &Nats) -> Result<Server, String> {
 fn a_reader_gets_streams_of_other_servers_and_is_sent_away_by_a_drain() -> Result<(), Failed> {
     let nats = Nats::start()?;
     let [a, b] = [node("a", &nats)?, node("b", &nats)?];
-    let failed = |error: String| with_logs(&[&a, &b], &error);
-    wait_for_each_other(&[&a, &b]).map_err(failed)?;
+    wait_for_each_other(&[&a, &b])?;
     let _cam = publish(&a, "/cam/whip")?;
     let _door = publish(&a, "/door/whip")?;
     for stream in ["cam", "door"] {
         a.wait_for_state(stream, "live")?;
-        wait_for_owner(&b, stream, "a").map_err(failed)?;
+        wait_for_owner(&b, stream, "a")?;
     }
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
@@ -54,20 +53,18 @@ fn a_reader_gets_streams_of_other_servers_and_is_sent_away_by_a_drain() -> Resul
         tokio::try_join!(reads(&reader, "cam"), reads(&other, "cam"))?;
         pulls(&b, 1.0)?;
         reads(&reader, "door").await?;
-        Ok(reader)
+        Ok::<_, String>(reader)
     });
-    let reader = read.map_err(failed)?;
+    let reader = read?;
     // Some time after the last reader the stream is pulled no longer, and may be read again.
-    eventually(PATIENCE, || no_pull(&b)).map_err(failed)?;
-    runtime.block_on(reads(&reader, "cam")).map_err(failed)?;
+    eventually(PATIENCE, || no_pull(&b))?;
+    runtime.block_on(reads(&reader, "cam"))?;
     let admin = b.admin_url("");
     run_to_end(&["cluster", "drain", "--within", "20", "--admin", &admin])?;
     let ended =
         runtime.block_on(async { tokio::time::timeout(PATIENCE, reader.session.ended()).await });
     if ended.is_err() {
-        return Err(failed(
-            "the reader stays at a server that drains".to_owned(),
-        ));
+        return Err("the reader stays at a server that drains".into());
     }
     Ok(())
 }

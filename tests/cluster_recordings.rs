@@ -7,12 +7,12 @@ use libtest_mimic::Failed;
 use serde_json::{Value, json};
 
 use crate::browser::ensure;
-use crate::cluster::{PATIENCE, Watching, cluster, wait_for_each_other, wait_for_owner, with_logs};
+use crate::cluster::{Watching, cluster, wait_for_each_other, wait_for_owner};
 use crate::http;
 use crate::nats::Nats;
 use crate::past::ffmpeg_plays;
 use crate::peers::{Peer, Test};
-use crate::process::{eventually, output_folder};
+use crate::process::{PATIENCE, eventually, output_folder};
 use crate::server::{Server, command_to_end, unique};
 
 pub(crate) const TESTS: &[Test] =
@@ -32,7 +32,7 @@ fn wait_for_fragments(server: &Server, count: f64) -> Result<(), String> {
     eventually(PATIENCE, || {
         match server.metric("glassline_recording_fragments_total")? {
             written if written >= count => Ok(()),
-            written => Err(format!("{written} fragments\n{}", server.printed())),
+            written => Err(format!("{written} fragments")),
         }
     })
 }
@@ -124,11 +124,10 @@ fn what_two_servers_recorded_is_one_for_a_third() -> Result<(), Failed> {
             true => Ok((stretches, missing)),
             false => Err(format!("{stretches:?} without {missing}")),
         }
-    })
-    .map_err(|error| with_logs(&[&*killed, other, &c], &error))?;
+    })?;
     plays_as_one(&c, &stretches)
         .and_then(|()| plays_as_stream(&c, &stretches))
-        .map_err(|error| with_logs(&[&*killed, other, &c], &format!("{error:?}")))?;
+        .map_err(|error| format!("{error:?}"))?;
     is_marked_on_both(killed, &c, &stretches)?;
     let again = killed
         .metric("glassline_recording_fragments_total")

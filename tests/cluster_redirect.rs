@@ -6,12 +6,12 @@ use libtest_mimic::Failed;
 
 use crate::browser;
 use crate::call::silent_call;
-use crate::cluster::{PATIENCE, Watching, publish, wait_for_each_other, wait_for_owner, with_logs};
+use crate::cluster::{Watching, publish, wait_for_each_other, wait_for_owner};
 use crate::http::{self, Answer, exchange, request};
 use crate::nats::Nats;
 use crate::peers::{Peer, Test};
 use crate::ports::free_port;
-use crate::process::{Running, eventually};
+use crate::process::{PATIENCE, Running, eventually};
 use crate::server::{Server, run_to_end};
 use crate::signalling::chromium_offer;
 use crate::webdriver::Browser;
@@ -95,47 +95,46 @@ fn viewers_are_sent_to_the_server_that_has_the_stream() -> Result<(), Failed> {
     let a = node("a", &nats, Public::Everywhere, 3)?;
     let b = node("b", &nats, Public::Everywhere, 3)?;
     let hidden = node("c", &nats, Public::Nowhere, 3)?;
-    let failed = |error: String| with_logs(&[&a, &b], &error);
-    wait_for_each_other(&[&a, &b, &hidden]).map_err(failed)?;
+    wait_for_each_other(&[&a, &b, &hidden])?;
     let _cam = publish(&a, "/cam/whip")?;
     a.wait_for_state("cam", "live")?;
     let _door = publish(&hidden, "/door/whip")?;
     hidden.wait_for_state("door", "live")?;
-    wait_for_owner(&b, "cam", "a").map_err(failed)?;
-    wait_for_owner(&b, "door", "c").map_err(failed)?;
+    wait_for_owner(&b, "cam", "a")?;
+    wait_for_owner(&b, "door", "c")?;
     // The client keeps the token at the server that it was given for: the ticket has to do.
     let watching = Watching::join_with(&b, "cam", Some(TOKEN))?;
-    watching.sees(30).map_err(failed)?;
+    watching.sees(30)?;
     let url = format!("{}?token={TOKEN}", b.rtsp_url("cam"));
     let input = ["-loglevel", "error", "-rtsp_transport", "tcp", "-i", &url];
     let output = ["-frames:v", "10", "-an", "-f", "null", "-"];
-    plays("ffmpeg", &[&input[..], &output[..]].concat()).map_err(failed)?;
+    plays("ffmpeg", &[&input[..], &output[..]].concat())?;
     let location = format!("location={url}");
     let pipeline = ["protocols=tcp", "!", "fakesink", "num-buffers=50"];
     let source = ["-q", "rtspsrc", &location];
-    plays("gst-launch-1.0", &[&source[..], &pipeline[..]].concat()).map_err(failed)?;
-    is(pulls(&b)?, 0, "pulls").map_err(failed)?;
-    is(redirected(&b)?, 3, "redirects").map_err(failed)?;
+    plays("gst-launch-1.0", &[&source[..], &pipeline[..]].concat())?;
+    is(pulls(&b)?, 0, "pulls")?;
+    is(redirected(&b)?, 3, "redirects")?;
     // A server without an address for viewers is pulled from.
     let door = Watching::join_with(&b, "door", Some(TOKEN))?;
-    door.sees(30).map_err(failed)?;
-    is(pulls(&b)?, 1, "pulls").map_err(failed)?;
+    door.sees(30)?;
+    is(pulls(&b)?, 1, "pulls")?;
     // Once the other server has as many viewers as it takes, the next one is served by a pull. Until
     // then those who left make room, and so one to three more are needed.
     let (mut more, mut sent) = (Vec::new(), 3);
     while pulls(&b)? < 2.0 {
-        is(redirected(&b)?, sent, "redirects").map_err(failed)?;
+        is(redirected(&b)?, sent, "redirects")?;
         sent += 1;
         if more.len() == 3 {
-            return Err(failed(
-                "a fourth viewer was sent to the server that takes 3".to_owned(),
-            ));
+            return Err("a fourth viewer was sent to the server that takes 3"
+                .to_owned()
+                .into());
         }
         let next = Watching::join_with(&b, "cam", Some(TOKEN))?;
-        next.sees(30).map_err(failed)?;
+        next.sees(30)?;
         more.push(next);
     }
-    watching.sees(30).map_err(failed)?;
+    watching.sees(30)?;
     Ok(())
 }
 
@@ -144,12 +143,11 @@ fn a_burst_of_viewers_stays_within_the_limit_of_each_server() -> Result<(), Fail
     let nodes = ["a", "b", "c"].map(|name| node(name, &nats, Public::Everywhere, 3));
     let [a, b, c] = nodes;
     let [a, b, c] = [a?, b?, c?];
-    let failed = |error: String| with_logs(&[&a, &b, &c], &error);
-    wait_for_each_other(&[&a, &b, &c]).map_err(failed)?;
+    wait_for_each_other(&[&a, &b, &c])?;
     let _cam = publish(&a, "/cam/whip")?;
     a.wait_for_state("cam", "live")?;
     for server in [&b, &c] {
-        wait_for_owner(server, "cam", "a").map_err(failed)?;
+        wait_for_owner(server, "cam", "a")?;
     }
     // All come at the same moment to the server that does not have the stream.
     let mut watching = Vec::new();
@@ -157,13 +155,13 @@ fn a_burst_of_viewers_stays_within_the_limit_of_each_server() -> Result<(), Fail
         watching.push(Watching::join_with(&b, "cam", Some(TOKEN))?);
     }
     for viewer in &watching {
-        viewer.sees(30).map_err(failed)?;
+        viewer.sees(30)?;
     }
     let counts = [&a, &b, &c].map(viewers_of_cam);
     let [a_count, b_count, c_count] = counts;
     match [a_count?, b_count?, c_count?] {
         [3, 3, 3] => Ok(()),
-        counts => Err(failed(format!("{counts:?} viewers at limit 3"))),
+        counts => Err(format!("{counts:?} viewers at limit 3").into()),
     }
 }
 
@@ -171,27 +169,25 @@ fn a_player_of_rtsp_is_sent_away_by_a_drain() -> Result<(), Failed> {
     let nats = Nats::start()?;
     let a = node("a", &nats, Public::Everywhere, 200)?;
     let b = node("b", &nats, Public::Everywhere, 200)?;
-    let failed = |error: String| with_logs(&[&a, &b], &error);
-    wait_for_each_other(&[&a, &b]).map_err(failed)?;
+    wait_for_each_other(&[&a, &b])?;
     let _cam = publish(&a, "/cam/whip")?;
     a.wait_for_state("cam", "live")?;
-    wait_for_owner(&b, "cam", "a").map_err(failed)?;
+    wait_for_owner(&b, "cam", "a")?;
     let url = format!("{}?token={TOKEN}", a.rtsp_url("cam"));
     let input = ["-loglevel", "error", "-rtsp_transport", "tcp", "-i", &url];
     let mut player = Command::new("timeout");
     player.args(["40", "ffmpeg"]).args(input);
     player.args(["-an", "-f", "null", "-"]).stdin(Stdio::null());
-    let mut player = player.spawn().map_err(|error| failed(error.to_string()))?;
+    let mut player = player.spawn().map_err(|error| error.to_string())?;
     eventually(PATIENCE, || match viewers_of_cam(&a)? {
         0 => Err("nobody plays".to_owned()),
         _ => Ok(()),
-    })
-    .map_err(failed)?;
+    })?;
     let admin = a.admin_url("");
     let drain = ["cluster", "drain", "--within", "20", "--admin", &admin];
     let (status, printed) = run_to_end(&drain)?;
     if !status.success() {
-        return Err(failed(printed));
+        return Err(printed.into());
     }
     // The server goes on after a drain of the API: its connections do not end with the process.
     let ended = eventually(PATIENCE, || match player.try_wait() {
@@ -201,15 +197,15 @@ fn a_player_of_rtsp_is_sent_away_by_a_drain() -> Result<(), Failed> {
     });
     let _ = player.kill();
     let _ = player.wait();
-    ended.map_err(failed)?;
+    ended?;
     let before = redirected(&a)?;
     let output = ["-frames:v", "10", "-an", "-f", "null", "-"];
-    plays("ffmpeg", &[&input[..], &output[..]].concat()).map_err(failed)?;
+    plays("ffmpeg", &[&input[..], &output[..]].concat())?;
     match redirected(&a)? > before {
         true => Ok(()),
-        false => Err(failed(
-            "the player was not sent to the other server".to_owned(),
-        )),
+        false => Err("the player was not sent to the other server"
+            .to_owned()
+            .into()),
     }
 }
 
@@ -252,27 +248,25 @@ fn a_ticket_opens_one_stream_and_its_session_is_found_from_any_server() -> Resul
     let nats = Nats::start()?;
     let a = node("a", &nats, Public::Everywhere, 100)?;
     let b = node("b", &nats, Public::Everywhere, 100)?;
-    let failed = |error: String| with_logs(&[&a, &b], &error);
-    wait_for_each_other(&[&a, &b]).map_err(failed)?;
+    wait_for_each_other(&[&a, &b])?;
     let _cam = publish(&a, "/cam/whip")?;
     a.wait_for_state("cam", "live")?;
     let _door = publish(&a, "/door/whip")?;
     a.wait_for_state("door", "live")?;
-    wait_for_owner(&b, "cam", "a").map_err(failed)?;
-    wait_for_owner(&b, "door", "a").map_err(failed)?;
+    wait_for_owner(&b, "cam", "a")?;
+    wait_for_owner(&b, "door", "a")?;
     eventually(PATIENCE, || {
         let url = b.url(&format!("/cam/whep?transcode&token={TOKEN}"));
         let answer = request_here("POST", &url, &[SDP], "v=0")?;
         expect(&answer, 307)
-    })
-    .map_err(failed)?;
+    })?;
     let refused = request_here("POST", &b.url("/cam/whep"), &[SDP], "v=0")?;
     expect(&refused, 401)?;
     let url = b.url(&format!("/cam/whep?transcode&token={TOKEN}"));
     let sent = location(&request_here("POST", &url, &[SDP], "v=0")?)?;
     let begin = a.url("/cam/whep?transcode&ticket=");
     if !sent.starts_with(&begin) || sent.contains(TOKEN) {
-        return Err(failed(format!("{sent} does not begin with {begin}")));
+        return Err(format!("{sent} does not begin with {begin}").into());
     }
     // Neither for another stream, nor with another end.
     let (_, ticket) = sent.split_once("ticket=").ok_or("no ticket")?;
@@ -285,7 +279,7 @@ fn a_ticket_opens_one_stream_and_its_session_is_found_from_any_server() -> Resul
         let url = a.url(&format!("{path}?ticket={ticket}"));
         let answer = request("POST", &url, &[SDP], offer.as_str())?;
         if ![401, 403].contains(&answer.status) {
-            return Err(failed(format!("{url}: {answer:?}")));
+            return Err(format!("{url}: {answer:?}").into());
         }
         // A wrong ticket does not make it go round either.
         let elsewhere = format!("{}&token={TOKEN}", url.replace(&a.url(""), &b.url("")));
@@ -302,18 +296,18 @@ fn a_ticket_opens_one_stream_and_its_session_is_found_from_any_server() -> Resul
     expect(&made, 201)?;
     for answer in [&preflight, &made] {
         if answer.header("access-control-allow-origin") != Some(PAGE.1) {
-            return Err(failed(format!("{answer:?}")));
+            return Err(format!("{answer:?}").into());
         }
     }
     let session = location(&made)?;
     if !session.starts_with("/cam/whep/a.") {
-        return Err(failed(session));
+        return Err(session.into());
     }
     // A load balancer gives the session's requests to any server.
     let report = b.url(&format!("{session}/clock"));
     let led = location(&request_here("GET", &report, &[], "")?)?;
     if led != a.url(&format!("{session}/clock")) {
-        return Err(failed(led));
+        return Err(led.into());
     }
     expect(&request("GET", &report, &[PAGE], "")?, 200)?;
     let led = location(&request_here("DELETE", &b.url(&session), &[], "")?)?;
@@ -327,13 +321,12 @@ fn a_ticket_does_not_let_in_whom_an_operator_keeps_away() -> Result<(), Failed> 
     let nats = Nats::start()?;
     let a = node("a", &nats, Public::Everywhere, 100)?;
     let b = node("b", &nats, Public::Everywhere, 100)?;
-    let failed = |error: String| with_logs(&[&a, &b], &error);
-    wait_for_each_other(&[&a, &b]).map_err(failed)?;
+    wait_for_each_other(&[&a, &b])?;
     let _cam = publish(&a, "/cam/whip")?;
     a.wait_for_state("cam", "live")?;
     let _ann = call(&a, "ann")?;
-    wait_for_owner(&b, "cam", "a").map_err(failed)?;
-    wait_for_owner(&b, "call~team", "a").map_err(failed)?;
+    wait_for_owner(&b, "cam", "a")?;
+    wait_for_owner(&b, "call~team", "a")?;
     let sent_to_a = |path: &str| {
         let url = b.url(&format!("{path}?token={TOKEN}"));
         eventually(PATIENCE, || {
@@ -344,15 +337,15 @@ fn a_ticket_does_not_let_in_whom_an_operator_keeps_away() -> Result<(), Failed> 
     };
     let offer = chromium_offer()?;
     let watch = |url: &str| request("POST", url, &[SDP], offer.as_str());
-    expect(&watch(&sent_to_a("/cam/whep").map_err(failed)?)?, 201)?;
+    expect(&watch(&sent_to_a("/cam/whep")?)?, 201)?;
     let exclusions = a.admin_url("/api/v1/exclusions");
     let json = [("Content-Type", "application/json")];
     let made = request("POST", &exclusions, &json, r#"{"address": "127.0.0.1"}"#)?;
     expect(&made, 201)?;
     for path in ["/cam/whep", "/call/team"] {
-        let answer = watch(&sent_to_a(path).map_err(failed)?)?;
+        let answer = watch(&sent_to_a(path)?)?;
         if answer.status != 403 || !answer.body.contains("keeps you away") {
-            return Err(failed(format!("{path}: {answer:?}")));
+            return Err(format!("{path}: {answer:?}").into());
         }
     }
     let url = format!("{}?token={TOKEN}", b.rtsp_url("cam"));
@@ -360,7 +353,7 @@ fn a_ticket_does_not_let_in_whom_an_operator_keeps_away() -> Result<(), Failed> 
     let output = ["-frames:v", "10", "-an", "-f", "null", "-"];
     match plays("ffmpeg", &[&input[..], &output[..]].concat()) {
         Err(refused) if refused.contains("403") => Ok(()),
-        other => Err(failed(format!("a player of RTSP: {other:?}"))),
+        other => Err(format!("a player of RTSP: {other:?}").into()),
     }
 }
 
@@ -386,21 +379,20 @@ fn a_room_is_at_one_server_and_again_at_another_when_that_is_lost() -> Result<()
     let nats = Nats::start()?;
     let a = node("a", &nats, Public::Everywhere, 100)?;
     let b = node("b", &nats, Public::Everywhere, 100)?;
-    let failed = |error: String| with_logs(&[&a, &b], &error);
-    wait_for_each_other(&[&a, &b]).map_err(failed)?;
+    wait_for_each_other(&[&a, &b])?;
     let ann = call(&a, "ann")?;
-    wait_for_owner(&b, "call~team", "a").map_err(failed)?;
+    wait_for_owner(&b, "call~team", "a")?;
     let bob = call(&b, "bob")?;
-    hears(&ann, "bob", 1).map_err(failed)?;
+    hears(&ann, "bob", 1)?;
     let eve = call(&b, "eve")?;
-    hears(&bob, "eve", 1).map_err(failed)?;
+    hears(&bob, "eve", 1)?;
     let here = b.metric("glassline_rooms")?;
-    is(here, 0, "rooms").map_err(failed)?;
+    is(here, 0, "rooms")?;
     a.signal("-KILL")?;
     drop(ann);
     // They join again by the server that they know, which has the room from then on.
-    wait_for_owner(&b, "call~team", "b").map_err(failed)?;
-    hears(&bob, "eve", 2).map_err(failed)?;
+    wait_for_owner(&b, "call~team", "b")?;
+    hears(&bob, "eve", 2)?;
     drop((bob, eve));
     eventually(PATIENCE, || {
         let told = http::get_json(&b.admin_url("/api/v1/cluster"))?;
@@ -408,8 +400,7 @@ fn a_room_is_at_one_server_and_again_at_another_when_that_is_lost() -> Result<()
             Some(0) => Ok(()),
             _ => Err(told.to_string()),
         }
-    })
-    .map_err(failed)?;
+    })?;
     Ok(())
 }
 
@@ -417,11 +408,10 @@ fn the_page_of_one_server_plays_from_another() -> Result<(), Failed> {
     let nats = Nats::start()?;
     let a = node("a", &nats, Public::Everywhere, 100)?;
     let b = node("b", &nats, Public::Everywhere, 100)?;
-    let failed = |error: String| with_logs(&[&a, &b], &error);
-    wait_for_each_other(&[&a, &b]).map_err(failed)?;
+    wait_for_each_other(&[&a, &b])?;
     let _cam = publish(&a, "/cam/whip")?;
     a.wait_for_state("cam", "live")?;
-    wait_for_owner(&b, "cam", "a").map_err(failed)?;
+    wait_for_owner(&b, "cam", "a")?;
     let browser = Browser::start_with(&["--use-fake-device-for-media-stream".to_owned()])?;
     browser.open(&b.url(&format!("/cam?token={TOKEN}")))?;
     // Reports and the clock are those of the server that sends the video.
@@ -429,9 +419,9 @@ fn the_page_of_one_server_plays_from_another() -> Result<(), Failed> {
                 && glassline.endToEnd?.count > 0";
     let played = browser.wait_until(browser::PATIENCE, done);
     let page = browser.run("return glassline")?;
-    played.map_err(|error| failed(format!("{error}: {page}")))?;
-    is(pulls(&b)?, 0, "pulls").map_err(failed)?;
-    is(redirected(&b)?, 1, "redirects").map_err(failed)?;
+    played.map_err(|error| format!("{error}: {page}"))?;
+    is(pulls(&b)?, 0, "pulls")?;
+    is(redirected(&b)?, 1, "redirects")?;
     // A page that is left ends its session at the other server.
     browser.open("about:blank")?;
     eventually(PATIENCE, || {
@@ -440,18 +430,17 @@ fn the_page_of_one_server_plays_from_another() -> Result<(), Failed> {
             Some(0) => Ok(()),
             _ => Err(format!("{entry}")),
         }
-    })
-    .map_err(failed)?;
+    })?;
     // The same page meets those in a room at the other server.
     let ann = call(&a, "ann")?;
-    wait_for_owner(&b, "call~team", "a").map_err(failed)?;
+    wait_for_owner(&b, "call~team", "a")?;
     browser.open(&b.url(&format!("/call/team?token={TOKEN}")))?;
     browser.wait_until(browser::PATIENCE, "return window.call !== undefined")?;
     browser.run("document.getElementById('name').value = 'bob'")?;
     browser.run("document.getElementById('dial').click()")?;
     let met = "return window.call.state === 'live' && window.call.others.size === 1";
     let met = browser.wait_until(browser::PATIENCE, met);
-    met.map_err(|error| failed(format!("{error}: {}", ann.printed())))?;
-    hears(&ann, "bob", 1).map_err(failed)?;
+    met?;
+    hears(&ann, "bob", 1)?;
     Ok(())
 }

@@ -181,7 +181,7 @@ fn sigterm_drains() -> Result<(), Failed> {
     if status.success() {
         Ok(())
     } else {
-        Err(format!("ended with {status}\n{}", server.printed()).into())
+        Err(format!("ended with {status}").into())
     }
 }
 

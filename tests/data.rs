@@ -1,13 +1,11 @@
 //! `glassline bench data`: two processes, a browser, and coturn between them.
 
-use std::time::Duration;
-
 use libtest_mimic::Failed;
 use serde_json::Value;
 
 use crate::coturn::Coturn;
 use crate::peers::{Peer, Test};
-use crate::process::Running;
+use crate::process::{PATIENCE, Running};
 use crate::server::{glassline, unique, write_file};
 use crate::webdriver::Browser;
 
@@ -20,8 +18,6 @@ pub(crate) const TESTS: &[Test] = &[
     Test::of(&where_udp_is_blocked_the_relay_is_reached_by_tcp_and_tls).needs(&[Peer::Coturn]),
 ];
 
-/// Long enough for two handshakes and two seconds, in a debug build.
-const PATIENCE: Duration = Duration::from_secs(60);
 const USER: &str = "alice:secret";
 
 /// A `bench data serve` process on a free port.

@@ -2,7 +2,7 @@
 
 use libtest_mimic::Failed;
 
-use crate::cluster::{Watching, publish, wait_for_engine, wait_for_owner, with_logs};
+use crate::cluster::{Watching, publish, wait_for_engine, wait_for_owner};
 use crate::nats::Nats;
 use crate::peers::{Peer, Test};
 use crate::process::Running;
@@ -19,7 +19,6 @@ pub(crate) const TESTS: &[Test] = &[
 
 fn a_name_with_folders_is_published_and_played_by_rtsp_whip_and_whep() -> Result<(), Failed> {
     let server = Server::serve(&["site/clip=demo"])?;
-    let failed = |error: String| -> Failed { format!("{error}\n{}", server.printed()).into() };
     let _by_rtsp = encoder(
         &server.rtsp_url("site/cam1"),
         "-c:v libx264 -bf 0 -c:a libopus",
@@ -28,9 +27,9 @@ fn a_name_with_folders_is_published_and_played_by_rtsp_whip_and_whep() -> Result
     let by_whip = glassline(&["publish", "demo", &whip, "--log", "warn"]);
     let _by_whip = Running::start("publish", by_whip)?;
     for name in ["site/cam1", "site/hall/cam2", "site/clip"] {
-        server.wait_for_state(name, "live").map_err(failed)?;
-        seen(&server, name, true).map_err(failed)?;
-        plays(&server.rtsp_url(name)).map_err(failed)?;
+        server.wait_for_state(name, "live")?;
+        seen(&server, name, true)?;
+        plays(&server.rtsp_url(name))?;
     }
     Ok(())
 }
@@ -43,20 +42,19 @@ fn a_name_with_folders_crosses_a_cluster_and_that_of_a_source_is_taken() -> Resu
     };
     let a = Server::configured(&yaml("a", "sources: {site/door: demo}\n"), &[])?;
     let b = Server::configured(&yaml("b", ""), &[])?;
-    let failed = |error: String| with_logs(&[&a, &b], &error);
     for server in [&a, &b] {
-        wait_for_engine(server, "connected").map_err(failed)?;
+        wait_for_engine(server, "connected")?;
     }
     let _publisher = publish(&a, "/site/cam1/whip")?;
-    wait_for_owner(&b, "site/cam1", "a").map_err(failed)?;
+    wait_for_owner(&b, "site/cam1", "a")?;
     let watching = Watching::join(&b, "site/cam1")?;
-    watching.sees(30).map_err(failed)?;
+    watching.sees(30)?;
 
-    wait_for_owner(&b, "site/door", "a").map_err(failed)?;
+    wait_for_owner(&b, "site/door", "a")?;
     let taken = b.url("/site/door/whip?override");
     let (status, printed) = run_to_end(&["publish", "demo", &taken])?;
     match !status.success() && printed.contains("has in its configuration") {
         true => Ok(()),
-        false => Err(failed(format!("{status}: {printed}"))),
+        false => Err(format!("{status}: {printed}").into()),
     }
 }

@@ -9,7 +9,7 @@ use libtest_mimic::Failed;
 use serde_json::json;
 
 use crate::browser::{PATIENCE, ensure};
-use crate::cluster::{publish, wait_for_each_other, wait_for_owner, with_logs};
+use crate::cluster::{publish, wait_for_each_other, wait_for_owner};
 use crate::http;
 use crate::nats::Nats;
 use crate::peers::{Peer, Test};
@@ -184,8 +184,7 @@ fn a_viewer_at_another_server_of_the_cluster_plays() -> Result<(), Failed> {
     let _cam = publish(&a, "/cam/whip")?;
     a.wait_for_state("cam", "live")?;
     wait_for_owner(&b, "cam", "a")?;
-    let list = played(&["-t", "4"], &b.url("/cam/hls/index.m3u8"), &[])
-        .map_err(|error| with_logs(&[&a, &b], error.message().unwrap_or_default()))?;
+    let list = played(&["-t", "4"], &b.url("/cam/hls/index.m3u8"), &[])?;
     let frames = decode_times(&list, "0");
     ensure(frames.len() > 60, "frames are missing", &json!(frames))?;
     // Both servers know the passes of each other.

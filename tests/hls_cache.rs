@@ -64,8 +64,7 @@ impl Nginx {
             folder,
         };
         eventually(PATIENCE, || {
-            let connected = TcpStream::connect(("127.0.0.1", port));
-            connected.map_err(|error| format!("{error}\n{}", nginx.running.printed()))
+            TcpStream::connect(("127.0.0.1", port)).map_err(|error| error.to_string())
         })?;
         Ok(nginx)
     }

@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::http;
 use crate::namespace::{self, HERE, INTERFACE, Neighbor};
 use crate::peers::{Peer, Test};
-use crate::process::{Running, eventually, output_folder};
+use crate::process::{PATIENCE, Running, eventually, output_folder};
 use crate::server::Server;
 use crate::webdriver::Browser;
 
@@ -24,9 +24,6 @@ pub(crate) const TESTS: &[Test] =
 
 /// Long, for a browser in a namespace on a busy machine.
 const LONG: Duration = Duration::from_secs(240);
-
-/// Time for each step within it.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Frames a second since the first call, once five seconds have passed.
 const FRAMES: &str = "

@@ -9,12 +9,12 @@ use serde_json::Value;
 use crate::balancer::Balancer;
 use crate::browser;
 use crate::call::silent_call;
-use crate::cluster::{PATIENCE, publish, wait_for_each_other, wait_for_owner, with_logs};
+use crate::cluster::{publish, wait_for_each_other, wait_for_owner};
 use crate::http::{Answer, exchange, request};
 use crate::nats::Nats;
 use crate::peers::{Peer, Test};
 use crate::ports::free_port;
-use crate::process::{Running, eventually};
+use crate::process::{PATIENCE, Running, eventually};
 use crate::server::{Server, glassline};
 use crate::signalling::chromium_offer;
 use crate::webdriver::Browser;
@@ -97,21 +97,20 @@ fn ask(method: &str, url: &str, headers: &[(&str, &str)], body: &str) -> Result<
 fn a_session_is_found_behind_a_balancer_that_knows_no_public_address() -> Result<(), Failed> {
     let nats = Nats::start()?;
     let [a, b] = nodes(["a", "b"], &nats, Public::No)?;
-    let failed = |error: String| with_logs(&[&a, &b], &error);
     let _cam = publish(&a, "/cam/whip")?;
     a.wait_for_state("cam", "live")?;
-    wait_for_owner(&b, "cam", "a").map_err(failed)?;
+    wait_for_owner(&b, "cam", "a")?;
     let offer = chromium_offer()?;
     let made = request("POST", &a.url("/cam/whep"), &[SDP], offer.as_str())?;
     expect(&made, 201)?;
     let session = made.header("location").ok_or("no Location")?.to_owned();
     // Every request of the session, at the server that does not have it.
     let at_b = |below: &str| b.url(&format!("{session}{below}"));
-    expect(&ask("GET", &at_b(""), &[], "")?, 204).map_err(failed)?;
+    expect(&ask("GET", &at_b(""), &[], "")?, 204)?;
     let clock = ask("GET", &at_b("/clock"), &[], "")?;
-    expect(&clock, 200).map_err(failed)?;
+    expect(&clock, 200)?;
     if clock.json()?["server"] != "a" {
-        return Err(failed(format!("not the clock of a: {clock:?}")));
+        return Err(format!("not the clock of a: {clock:?}").into());
     }
     let report = r#"{"offset_ns": 0, "error_ns": 1, "frames": [], "unmatched": 0, "lost": 0}"#;
     let json = ("Content-Type", "application/json");
@@ -124,24 +123,24 @@ fn a_session_is_found_behind_a_balancer_that_knows_no_public_address() -> Result
     )?;
     let there = ask("POST", &at_b("/report"), &[json], report)?;
     if (here.status, &here.body) != (there.status, &there.body) {
-        return Err(failed(format!("{there:?}, not {here:?}")));
+        return Err(format!("{there:?}, not {here:?}").into());
     }
     let malformed = ask("POST", &at_b("/report"), &[json], "{")?;
-    expect(&malformed, 400).map_err(failed)?;
+    expect(&malformed, 400)?;
     let fragment = ("Content-Type", "application/trickle-ice-sdpfrag");
     let candidates = "a=ice-ufrag:abcd\r\na=ice-pwd:0123456789012345678901\r\n";
     let changed = ask("PATCH", &at_b(""), &[fragment], candidates)?;
     // Such credentials would be a restart, which needs a header: the server of the session says so.
-    expect(&changed, 428).map_err(failed)?;
-    expect(&ask("DELETE", &at_b(""), &[], "")?, 200).map_err(failed)?;
-    expect(&ask("DELETE", &a.url(&session), &[], "")?, 404).map_err(failed)?;
+    expect(&changed, 428)?;
+    expect(&ask("DELETE", &at_b(""), &[], "")?, 200)?;
+    expect(&ask("DELETE", &a.url(&session), &[], "")?, 404)?;
     // Whoever guesses names gets nowhere, and learns who is meant where nobody is.
     let guessed = ask("DELETE", &b.url("/cam/whep/a.0000"), &[], "")?;
-    expect(&guessed, 404).map_err(failed)?;
+    expect(&guessed, 404)?;
     let unknown = ask("DELETE", &b.url("/cam/whep/nobody.0000"), &[], "")?;
-    expect(&unknown, 404).map_err(failed)?;
+    expect(&unknown, 404)?;
     if !unknown.body.contains("cluster.nats") {
-        return Err(failed(format!("{unknown:?} names no key")));
+        return Err(format!("{unknown:?} names no key").into());
     }
     // A server that is gone is named, with the key that helps, in less time than clients wait.
     let made = request("POST", &a.url("/cam/whep"), &[SDP], offer.as_str())?;
@@ -149,14 +148,13 @@ fn a_session_is_found_behind_a_balancer_that_knows_no_public_address() -> Result
     a.signal("-KILL")?;
     let asked = Instant::now();
     let lost = ask("GET", &b.url(&session), &[], "")?;
-    expect(&lost, 502).map_err(failed)?;
+    expect(&lost, 502)?;
     if !lost.body.contains("cluster.public.http") || asked.elapsed() > Duration::from_secs(4) {
-        return Err(failed(format!("{lost:?} after {:?}", asked.elapsed())));
+        return Err(format!("{lost:?} after {:?}", asked.elapsed()).into());
     }
     eventually(PATIENCE, || {
         expect(&ask("GET", &b.url(&session), &[], "")?, 410)
-    })
-    .map_err(failed)?;
+    })?;
     Ok(())
 }
 
@@ -189,8 +187,7 @@ fn a_balancer_sees_on_the_public_port_whether_a_server_drains() -> Result<(), Fa
             "not ready\n" => Ok(()),
             _ => Err(format!("a stranger learns more: {answer:?}")),
         }
-    })
-    .map_err(|error| with_logs(&[&a, &b], &error))?;
+    })?;
     Ok(())
 }
 
@@ -306,30 +303,25 @@ fn kill_under(browser: &Browser, servers: &[(&str, &Server)]) -> Result<Duration
 fn the_page_behind_a_balancer_goes_to_another_server() -> Result<(), Failed> {
     let nats = Nats::start()?;
     let [a, b, c] = nodes(["a", "b", "c"], &nats, Public::No)?;
-    let failed = |error: String| with_logs(&[&a, &b, &c], &error);
     // The owner of the stream lives on.
     let _cam = publish(&a, "/cam/whip")?;
     a.wait_for_state("cam", "live")?;
-    wait_for_owner(&b, "cam", "a").map_err(failed)?;
-    wait_for_owner(&c, "cam", "a").map_err(failed)?;
+    wait_for_owner(&b, "cam", "a")?;
+    wait_for_owner(&c, "cam", "a")?;
     let balancer = Balancer::in_front_of(&[&b, &c])?;
     let browser = Browser::start()?;
     browser.open(&balancer.url("/cam"))?;
-    browser
-        .wait_until(browser::PATIENCE, PLAYS_FROM)
-        .map_err(failed)?;
+    browser.wait_until(browser::PATIENCE, PLAYS_FROM)?;
     // The clock is that of one server, whichever answers, and so is the delay.
     let joined = "return glassline.state === 'live' && glassline.endToEnd?.count > 0 && glassline.reports >= 4 && glassline.clock";
-    browser
-        .wait_until(browser::PATIENCE, joined)
-        .map_err(failed)?;
+    browser.wait_until(browser::PATIENCE, joined)?;
     let seen = page(&browser)?;
     let delay_ms = seen["endToEnd"]["p50_ms"].as_f64().unwrap_or(f64::MAX);
     if delay_ms.abs() > 2_000.0 {
-        return Err(failed(format!("a false delay of {delay_ms} ms: {seen}")));
+        return Err(format!("a false delay of {delay_ms} ms: {seen}").into());
     }
     let gap = kill_under(&browser, &[("b", &b), ("c", &c)]);
-    let gap = gap.map_err(|error| failed(format!("{error}: {:?}", page(&browser))))?;
+    let gap = gap.map_err(|error| format!("{error}: {:?}", page(&browser)))?;
     let requests = browser.run(REQUESTS_SINCE)?;
     println!("the page played again {gap:?} after the kill: {requests}");
     Ok(())
@@ -338,27 +330,24 @@ fn the_page_behind_a_balancer_goes_to_another_server() -> Result<(), Failed> {
 fn the_page_of_a_server_goes_to_one_that_the_cluster_named() -> Result<(), Failed> {
     let nats = Nats::start()?;
     let [a, b] = nodes(["a", "b"], &nats, Public::Yes)?;
-    let failed = |error: String| with_logs(&[&a, &b], &error);
     let _cam = publish(&a, "/cam/whip")?;
     a.wait_for_state("cam", "live")?;
-    wait_for_owner(&b, "cam", "a").map_err(failed)?;
+    wait_for_owner(&b, "cam", "a")?;
     let browser = Browser::start()?;
     // Served where it asks, so that its own server is the one that is killed.
     browser.open(&b.url("/cam"))?;
     let played = "return glassline.state === 'live' && glassline.reports >= 2";
-    browser
-        .wait_until(browser::PATIENCE, played)
-        .map_err(failed)?;
+    browser.wait_until(browser::PATIENCE, played)?;
     let playing = browser.run(PLAYS_FROM)?;
     if playing != "a" {
-        return Err(failed(format!("plays from {playing}")));
+        return Err(format!("plays from {playing}").into());
     }
     // The publisher dies with its server, and goes to the other one.
     a.signal("-KILL")?;
     let killed = Instant::now();
     let back = "return glassline.state === 'live' && glassline.server === 'b'";
     let back = browser.wait_until(BACK_WITHIN, back);
-    back.map_err(|error| failed(format!("{error}: {:?}", page(&browser))))?;
+    back.map_err(|error| format!("{error}: {:?}", page(&browser)))?;
     println!(
         "the page played again {:?} after the kill",
         killed.elapsed()
@@ -373,7 +362,7 @@ fn a_page_goes_to_a_server_that_came_after_it() -> Result<(), Failed> {
     wait_for_each_other(&[&owner, &first])?;
     let _cam = publish(&owner, "/cam/whip")?;
     owner.wait_for_state("cam", "live")?;
-    wait_for_owner(&first, "cam", "owner").map_err(|it| with_logs(&[&owner, &first], &it))?;
+    wait_for_owner(&first, "cam", "owner")?;
     let browser = Browser::start()?;
     browser.open(&first.url("/cam"))?;
     let played = "return glassline.state === 'live' && glassline.reports >= 2";
@@ -381,34 +370,32 @@ fn a_page_goes_to_a_server_that_came_after_it() -> Result<(), Failed> {
     // The policy of the page does not have this one.
     let second = node("second", &nats, Public::Yes)?;
     let all = [&owner, &first, &second];
-    let failed = |error: String| with_logs(&all, &error);
     wait_for_each_other(&all)?;
-    wait_for_owner(&second, "cam", "owner").map_err(failed)?;
+    wait_for_owner(&second, "cam", "owner")?;
     // Each report names the servers that there are.
     browser.run("window.known = glassline.reports")?;
     let named = "return glassline.reports >= window.known + 3";
     browser.wait_until(browser::PATIENCE, named)?;
-    let gap = kill_under(&browser, &[("first", &first)]).map_err(failed)?;
+    let gap = kill_under(&browser, &[("first", &first)])?;
     println!("the page played again {gap:?} after the kill");
     let playing = browser.run(PLAYS_FROM)?;
     match playing == "second" {
         true => Ok(()),
-        false => Err(failed(format!("plays from {playing}"))),
+        false => Err(format!("plays from {playing}").into()),
     }
 }
 
 fn a_publisher_goes_to_one_that_the_cluster_named() -> Result<(), Failed> {
     let nats = Nats::start()?;
     let [a, b] = nodes(["a", "b"], &nats, Public::Yes)?;
-    let failed = |error: String| with_logs(&[&a, &b], &error);
-    let cam = publish(&a, "/cam/whip")?;
+    let _cam = publish(&a, "/cam/whip")?;
     a.wait_for_state("cam", "live")?;
-    wait_for_owner(&b, "cam", "a").map_err(failed)?;
+    wait_for_owner(&b, "cam", "a")?;
     a.signal("-KILL")?;
     let killed = Instant::now();
     let taken = eventually(BACK_WITHIN, || b.wait_for_state("cam", "live"));
-    taken.map_err(|error| failed(format!("{error}: {}", cam.printed())))?;
-    wait_for_owner(&b, "cam", "b").map_err(failed)?;
+    taken?;
+    wait_for_owner(&b, "cam", "b")?;
     println!("published again {:?} after the kill", killed.elapsed());
     Ok(())
 }
@@ -416,9 +403,8 @@ fn a_publisher_goes_to_one_that_the_cluster_named() -> Result<(), Failed> {
 fn participants_meet_again_at_another_server() -> Result<(), Failed> {
     let nats = Nats::start()?;
     let [a, b] = nodes(["a", "b"], &nats, Public::Yes)?;
-    let failed = |error: String| with_logs(&[&a, &b], &error);
-    let ann = Running::start("ann", silent_call(&[&a.url("/call/team"), "--name", "ann"]))?;
-    wait_for_owner(&b, "call~team", "a").map_err(failed)?;
+    let _ann = Running::start("ann", silent_call(&[&a.url("/call/team"), "--name", "ann"]))?;
+    wait_for_owner(&b, "call~team", "a")?;
     let flags = [
         "--use-fake-device-for-media-stream",
         "--use-fake-ui-for-media-stream",
@@ -431,14 +417,14 @@ fn participants_meet_again_at_another_server() -> Result<(), Failed> {
     browser.run("document.getElementById('dial').click()")?;
     let met = "return window.call.state === 'live' && window.call.others.size === 1";
     let waited = browser.wait_until(browser::PATIENCE, met);
-    waited.map_err(|error| failed(format!("{error}: {}", ann.printed())))?;
+    waited?;
     a.signal("-KILL")?;
     let killed = Instant::now();
-    wait_for_owner(&b, "call~team", "b").map_err(failed)?;
+    wait_for_owner(&b, "call~team", "b")?;
     let again = "return window.call.state === 'live' && window.call.others.size === 1 \
                  && new URL(window.call.session.resource, location.href).port === location.port";
     let waited = browser.wait_until(BACK_WITHIN, again);
-    waited.map_err(|error| failed(format!("{error}: {}", ann.printed())))?;
+    waited?;
     println!("they met again {:?} after the kill", killed.elapsed());
     Ok(())
 }

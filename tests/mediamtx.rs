@@ -3,16 +3,12 @@
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
-use std::time::Duration;
 
 use crate::http;
 use crate::peers;
 use crate::ports::free_ports;
-use crate::process::{Running, eventually, output_folder};
+use crate::process::{PATIENCE, Running, eventually, output_folder};
 use crate::server::{unique, write_file};
-
-/// Time until the program has pulled the stream and has segments of it.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The program, serving. Dropping it ends it.
 pub(crate) struct MediaMtx {

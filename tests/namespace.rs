@@ -16,7 +16,7 @@ use glassline_lab::ip_path::IpPath;
 use libtest_mimic::Failed;
 
 use crate::peers;
-use crate::process::Running;
+use crate::process::{PATIENCE, Running};
 use crate::webdriver::Browser;
 
 /// Environment variable that marks the run inside the namespace.
@@ -33,9 +33,6 @@ pub(crate) const INTERFACE: &str = "test0";
 
 /// Interface of the neighbor's namespace at the cable.
 const FAR_INTERFACE: &str = "test1";
-
-/// Time that commands of the system may take on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Runs `body`, the body of the test `name`, in a network namespace of its own, and passes on the figures
 /// that it prints.
@@ -61,7 +58,7 @@ pub(crate) fn inside(
         figures.for_each(|line| println!("{line}"));
         Ok(())
     } else {
-        Err(printed.into())
+        Err(format!("in its namespace the test ended with {status}").into())
     }
 }
 

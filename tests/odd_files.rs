@@ -11,14 +11,11 @@ use libtest_mimic::Failed;
 
 use crate::http;
 use crate::peers::{Peer, Test};
-use crate::process::{eventually, output_folder};
+use crate::process::{PATIENCE, eventually, output_folder};
 use crate::server::Server;
 
 pub(crate) const TESTS: &[Test] =
     &[Test::of(&each_plays_or_is_listed_with_its_reason).needs(&[Peer::Ffmpeg])];
-
-/// Long, for a debug build on two cores.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 const VIDEO: &str = "-f lavfi -i testsrc2=size=192x108:rate=25 -t 2 -c:v libx264 -preset ultrafast \
      -bf 0 -g 25";

@@ -87,7 +87,7 @@ fn make(folder: &Path, revision: &str, kinds: &str) -> Result<PathBuf, Failed> {
     let status = running.wait(PATIENCE)?;
     match status.success() {
         true => Ok(folder.to_owned()),
-        false => Err(format!("{status}\n{}", running.printed()).into()),
+        false => Err(format!("{status}").into()),
     }
 }
 

@@ -175,12 +175,9 @@ fn trial(test: &Test, announce: bool) -> Trial {
 
 pub(crate) fn point_to_logs(failed: &Failed) -> Failed {
     let reason = failed.message().unwrap_or("no reason given");
-    let folder = process::output_folder();
-    format!(
-        "{reason}\nwhat the programs printed is in {}",
-        folder.display()
-    )
-    .into()
+    let (printed, folder) = (process::take_printed(), process::output_folder());
+    let folder = folder.display();
+    format!("{reason}{printed}\nwhat the programs printed is in {folder}").into()
 }
 
 /// Whether `cargo xtask test --no-peers` asks for skips even on a build server.

@@ -1,6 +1,7 @@
 //! Programs that run during a test: started, read, and ended with it.
 
 use std::borrow::BorrowMut;
+use std::cell::RefCell;
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::path::PathBuf;
@@ -31,6 +32,28 @@ struct Lines {
     streams_ended: u32,
 }
 
+thread_local! {
+    /// Programs that this thread has started for its trial, by name.
+    static STARTED: RefCell<Vec<(String, Arc<Output>)>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Longest wait of a test for what takes a moment, unless it says otherwise: long, for debug builds on a
+/// busy machine.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Most lines of a program that stand behind the reason of a failure; its file has all.
+const LINES_SHOWN: usize = 200;
+
+/// Returns what the programs have printed that this thread started since the last call.
+pub(crate) fn take_printed() -> String {
+    let printed = |(name, output): (String, Arc<Output>)| {
+        let lines = &output.lock().lines;
+        let last = &lines[lines.len().saturating_sub(LINES_SHOWN)..];
+        format!("\n--- {name} ---\n{}", last.join("\n"))
+    };
+    STARTED.take().into_iter().map(printed).collect()
+}
+
 impl Running {
     /// Starts `command`; `name` is its name in failures.
     pub(crate) fn start(
@@ -51,8 +74,10 @@ impl Running {
         if let Some(stream) = child.stderr.take() {
             listen(stream, Arc::clone(&output));
         }
+        let name = name.to_owned();
+        STARTED.with_borrow_mut(|it| it.push((name.clone(), Arc::clone(&output))));
         Ok(Running {
-            name: name.to_owned(),
+            name,
             child,
             output,
         })

@@ -3,12 +3,12 @@
 use std::process::Command;
 use std::time::Duration;
 
-use glassline_client::viewers::{Endpoint, Join, Options, Pool, State};
 use libtest_mimic::Failed;
 
+use crate::cluster::Watching;
 use crate::peers::{Peer, Test};
 use crate::ports::free_port;
-use crate::process::{Running, eventually};
+use crate::process::{PATIENCE, Running, eventually};
 use crate::server::{Server, glassline, run_to_end};
 
 pub(crate) const TESTS: &[Test] = &[
@@ -20,8 +20,6 @@ pub(crate) const TESTS: &[Test] = &[
     Test::of(&ctrl_c_ends_a_stream_with_its_figures),
     Test::of(&what_cannot_be_published_is_said_at_once),
 ];
-
-const PATIENCE: Duration = Duration::from_secs(60);
 
 fn raw_frames_of_a_pipe_reach_viewers() -> Result<(), Failed> {
     through_a_pipe("-pix_fmt yuv420p -f yuv4mpegpipe")
@@ -48,19 +46,8 @@ fn through_a_pipe(coding: &str) -> Result<(), Failed> {
     if track["width"] != 320 || track["codec"] != "H264" {
         return Err(format!("it is another stream: {entry}").into());
     }
-    let pool = Pool::start(Options::default()).map_err(|error| error.to_string())?;
-    let endpoint = Endpoint::parse(&server.url("/cam/whep")).map_err(|error| error.to_string())?;
-    pool.join(Join::new(endpoint));
-    eventually(PATIENCE, || {
-        let viewers = pool.snapshot();
-        let viewer = viewers.first().ok_or("no viewer")?;
-        let plays = viewer.state == State::Playing && viewer.keyframes >= 2;
-        if plays && viewer.frames >= 60 && viewer.damaged == 0 {
-            Ok(())
-        } else {
-            Err(format!("{viewer:?}"))
-        }
-    })?;
+    let watching = Watching::join(&server, "cam")?;
+    watching.reaches(|it| it.keyframes >= 2 && it.frames >= 60 && it.damaged == 0)?;
     let status = publisher.wait(PATIENCE)?;
     if !status.success() {
         return Err(format!("{status}: {}", publisher.printed()).into());
@@ -75,19 +62,9 @@ fn a_whip_endpoint_takes_the_clip_and_gets_keyframes_for_viewers() -> Result<(),
         let command = glassline(&["publish", input, &url, "--json", "-", "--log", "warn"]);
         let mut publisher = Running::start("publish", command)?;
         server.wait_for_state(name, "live")?;
-        let pool = Pool::start(Options::default()).map_err(|error| error.to_string())?;
-        let endpoint = Endpoint::parse(&server.url(&format!("/{name}/whep")));
-        pool.join(Join::new(endpoint.map_err(|error| error.to_string())?));
-        eventually(PATIENCE, || {
-            let viewers = pool.snapshot();
-            let viewer = viewers.first().ok_or("no viewer")?;
-            let hears = !has_audio || viewer.audio.received >= 50;
-            if viewer.state == State::Playing && viewer.frames >= 60 && hears {
-                Ok(())
-            } else {
-                Err(format!("{viewer:?}"))
-            }
-        })?;
+        let watching = Watching::join(&server, name)?;
+        let audio_min = if has_audio { 50 } else { 0 };
+        watching.reaches(|it| it.frames >= 60 && it.audio.received >= audio_min)?;
         publisher.signal("-INT")?;
         let status = publisher.wait(PATIENCE)?;
         let printed = publisher.printed();
@@ -111,23 +88,9 @@ fn our_rtsp_server_takes_a_stream_by_tcp_and_by_udp() -> Result<(), Failed> {
         let flags = ["--transport", way, "--json", "-", "--log", "info"];
         let command = glassline(&[&["publish", "test?size=320x180", &url][..], &flags].concat());
         let mut publisher = Running::start("publish", command)?;
-        let failed = |reason: String| -> Failed {
-            format!("{reason}\n{}\n{}", publisher.printed(), server.printed()).into()
-        };
-        server.wait_for_state(way, "live").map_err(failed)?;
-        let pool = Pool::start(Options::default()).map_err(|error| error.to_string())?;
-        let endpoint = Endpoint::parse(&server.url(&format!("/{way}/whep")));
-        pool.join(Join::new(endpoint.map_err(|error| error.to_string())?));
-        eventually(PATIENCE, || {
-            let viewers = pool.snapshot();
-            let viewer = viewers.first().ok_or("no viewer")?;
-            let plays = viewer.state == State::Playing && viewer.damaged == 0;
-            match plays && viewer.frames >= 60 {
-                true => Ok(()),
-                false => Err(format!("{viewer:?}")),
-            }
-        })
-        .map_err(failed)?;
+        server.wait_for_state(way, "live")?;
+        let watching = Watching::join(&server, way)?;
+        watching.reaches(|it| it.frames >= 60 && it.damaged == 0)?;
         publisher.signal("-INT")?;
         let status = publisher.wait(PATIENCE)?;
         let printed = publisher.printed();
@@ -172,7 +135,7 @@ fn ffmpeg_as_rtsp_server_takes_the_clip() -> Result<(), Failed> {
     };
     publisher.kill();
     if !status.success() || lines("0,") < 50 || lines("1,") < 50 {
-        return Err(format!("{status}: {printed}\n{}", publisher.printed()).into());
+        return Err(format!("{status}: {printed}").into());
     }
     Ok(())
 }

@@ -1,22 +1,19 @@
 //! `glassline publish` with lower encodings of the video beside the input, and viewers of each.
 
-use std::time::Duration;
-
-use glassline_client::viewers::{Endpoint, Join, Options, Pool, State};
+use glassline_client::viewers::{Pool, State};
 use libtest_mimic::Failed;
 use serde_json::Value;
 
+use crate::cluster::Watching;
 use crate::http;
 use crate::peers::Test;
-use crate::process::{Running, eventually};
+use crate::process::{PATIENCE, Running, eventually};
 use crate::server::{Server, glassline};
 
 pub(crate) const TESTS: &[Test] = &[
     Test::of(&layers_by_quic_reach_viewers_and_rest_unwatched),
     Test::of(&layers_by_whip_reach_viewers),
 ];
-
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Publishes the test pattern in three sizes.
 fn publisher(url: &str) -> Result<Running, String> {
@@ -63,9 +60,7 @@ fn await_states(server: &Server, wanted: &str) -> Result<(), String> {
 /// Lets a viewer join at `url`, and waits until thirty of its frames in a row have a size in bytes that `fits`.
 /// Returns the viewer and that size.
 fn watch(url: &str, fits: impl Fn(u64) -> bool) -> Result<(Pool, u64), String> {
-    let pool = Pool::start(Options::default()).map_err(|error| error.to_string())?;
-    let endpoint = Endpoint::parse(url);
-    pool.join(Join::new(endpoint.map_err(|error| error.to_string())?));
+    let pool = Watching::join_at(url.to_owned(), None)?.pool;
     let mut before = (0, 0);
     let mut size = 0;
     eventually(PATIENCE, || {

@@ -78,12 +78,12 @@ impl Scene {
     }
 
     /// Waits until the copy of the first file has the state.
-    fn await_copy(&self, server: &Server, state: &str) -> Result<Value, String> {
+    fn await_copy(&self, state: &str) -> Result<Value, String> {
         eventually(PATIENCE, || {
             let files = self.files()?;
             match files.first().filter(|it| it["copy"] == state) {
                 Some(file) => Ok(file.clone()),
-                None => Err(format!("{files:?}\n{}", server.printed())),
+                None => Err(format!("{files:?}")),
             }
         })
     }
@@ -115,7 +115,7 @@ fn what_has_a_copy_is_deleted_and_played_from_it() -> Result<(), Failed> {
         let written = server.metric("glassline_recording_fragments_total")?;
         match written >= 8.0 {
             true => Ok(()),
-            false => Err(format!("{written} fragments\n{}", server.printed())),
+            false => Err(format!("{written} fragments")),
         }
     })?;
     let url = server.admin_url("/api/v1/streams/demo/recording");
@@ -128,12 +128,12 @@ fn what_has_a_copy_is_deleted_and_played_from_it() -> Result<(), Failed> {
         let problem = copies["problem"].as_str().unwrap_or_default();
         match copies["waiting_files"] == 1 && problem.contains("waits for its copy") {
             true => Ok(()),
-            false => Err(format!("{copies}\n{}", server.printed())),
+            false => Err(format!("{copies}")),
         }
     })?;
     server.kill_and_start_again()?;
     let mut storage = scene.start_storage()?;
-    let file = scene.await_copy(&server, "copied")?;
+    let file = scene.await_copy("copied")?;
     let path = PathBuf::from(file["path"].as_str().unwrap_or_default());
     let below = path.strip_prefix(scene.recorded())?;
     let copy = scene.folder.join("storage/footage/site-1").join(below);
@@ -148,7 +148,7 @@ fn what_has_a_copy_is_deleted_and_played_from_it() -> Result<(), Failed> {
     // No disk has so much: whatever has a copy goes.
     fs::write(server.configuration()?, scene.yaml(1 << 20))?;
     server.hang_up()?;
-    scene.await_copy(&server, "alone")?;
+    scene.await_copy("alone")?;
     ensure(!path.exists(), "the file is gone", &file)?;
     ensure(
         played(&server, &start)? == before,

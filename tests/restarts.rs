@@ -10,13 +10,11 @@ use libtest_mimic::Failed;
 use crate::browser::ensure;
 use crate::call::{OURS, THEIRS, marks_file};
 use crate::peers::{Peer, Test};
+use crate::process::PATIENCE;
 use crate::server::Server;
 use crate::webdriver::Browser;
 
 const NEEDS: &[Peer] = &[Peer::Chromium];
-
-/// Long, for a debug build, two browsers and two cores.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Longest time until a page is back that is no fault. A page that waits for ICE to give up, or
 /// for a click, is not back by then.

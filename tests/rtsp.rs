@@ -63,7 +63,7 @@ fn video_returns_by_itself_after_the_camera_restarts() -> Result<(), Failed> {
     }
     drop(camera);
     if took > RETURN_MAX {
-        return Err(format!("{took:?} until the video was back\n{}", server.printed()).into());
+        return Err(format!("{took:?} until the video was back").into());
     }
     Ok(())
 }
@@ -116,15 +116,13 @@ fn cameras_of_gstreamer_are_live_by_every_transport() -> Result<(), Failed> {
         let mut camera = Camera::start(0, arguments)?;
         let sources = ["tcp", "udp"].map(|way| format!("{way}={}?transport={way}", camera.url));
         let server = Server::serve(&sources.each_ref().map(String::as_str))?;
-        let failed = |reason: String| -> Failed {
-            format!("{arguments:?}: {reason}\n{}", server.printed()).into()
-        };
+        let failed = |reason: String| format!("{arguments:?}: {reason}");
         for way in ["tcp", "udp"] {
             let entry = server.wait_for_state(way, "live").map_err(failed)?;
             let tracks = entry["tracks"].as_array().into_iter().flatten();
             let are: Vec<_> = tracks.filter_map(|it| it["codec"].as_str()).collect();
             if are != codecs {
-                return Err(failed(format!("{way}: {entry}")));
+                return Err(failed(format!("{way}: {entry}")).into());
             }
         }
         camera.running.kill();
@@ -146,14 +144,12 @@ fn a_password_is_shown_to_gstreamer_and_a_wrong_one_is_told() -> Result<(), Fail
         let right = format!("right={}", with("viewer:se%20cret"));
         let wrong = format!("wrong={}", with("viewer:guess"));
         let server = Server::serve(&[&right, &wrong])?;
-        let failed = |reason: String| -> Failed {
-            format!("{scheme}: {reason}\n{}", server.printed()).into()
-        };
+        let failed = |reason: String| format!("{scheme}: {reason}");
         server.wait_for_state("right", "live").map_err(failed)?;
         let refused = server.wait_for_state("wrong", "down").map_err(failed)?;
         let told = refused["detail"].as_str().unwrap_or_default();
         if !told.contains("refuses the credentials") {
-            return Err(failed(format!("a wrong password gave {refused}")));
+            return Err(failed(format!("a wrong password gave {refused}")).into());
         }
     }
     Ok(())
@@ -171,7 +167,7 @@ fn a_session_with_gstreamer_is_kept_alive() -> Result<(), Failed> {
     if entry["sources"] == 1 {
         return Ok(());
     }
-    Err(format!("the session ended: {entry}\n{}", server.printed()).into())
+    Err(format!("the session ended: {entry}").into())
 }
 
 /// `glassline publish rtsp://…` pulls the camera, with its password, and sends it to a server.
@@ -193,16 +189,13 @@ fn a_camera_of_gstreamer_is_published_on() -> Result<(), Failed> {
         let url = camera.url.replace("rtsp://", "rtsp://viewer:secret@");
         let command = glassline(&["publish", &url, &server.moq_url("cam")?]);
         let publisher = Running::start("publish", command)?;
-        let failed = |reason: String| -> Failed {
-            let (ours, theirs) = (publisher.printed(), server.printed());
-            format!("{codec}: {reason}\n{ours}\n{theirs}").into()
-        };
+        let failed = |reason: String| format!("{codec}: {reason}");
         let entry = server.wait_for_state("cam", "live").map_err(failed)?;
         let tracks = entry["tracks"].as_array().into_iter().flatten();
         let are: Vec<_> = tracks.filter_map(|it| it["codec"].as_str()).collect();
         let has_size = entry["tracks"][0]["width"] == 640;
         if are != codecs || !has_size {
-            return Err(failed(format!("other tracks: {entry}")));
+            return Err(failed(format!("other tracks: {entry}")).into());
         }
         let packets = || server.stream("cam").map(|it| it["packets"].as_u64());
         camera.running.kill();

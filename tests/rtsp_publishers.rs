@@ -8,7 +8,7 @@ use libtest_mimic::Failed;
 
 use crate::peers::{Peer, Test};
 use crate::ports::free_port;
-use crate::process::{Running, eventually};
+use crate::process::{PATIENCE, Running, eventually};
 use crate::server::{Server, rtsps_yaml};
 use crate::webdriver::Browser;
 
@@ -21,9 +21,6 @@ pub(crate) const TESTS: &[Test] = &[
     Test::of(&ffmpeg_comes_back_with_another_codec).needs(&[Peer::Ffmpeg]),
 ];
 
-/// Longest wait for video of another codec, on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
-
 /// Time for which the hub keeps a stream, and a second more.
 const KEYFRAME_IS_FORGOTTEN: Duration = Duration::from_secs(3);
 
@@ -32,20 +29,17 @@ const KEYFRAME_IS_FORGOTTEN: Duration = Duration::from_secs(3);
 fn gstreamer_makes_a_keyframe_for_who_comes_late() -> Result<(), Failed> {
     let server = Server::configured("limits: {ring_s: 2}\n", &["demo"])?;
     let udp = ["protocols=udp"];
-    let publisher = test_pattern(&server.rtsp_url("studio"), 100_000, &udp)?;
-    let failed = |reason: String| -> Failed {
-        format!("{reason}\n{}\n{}", publisher.printed(), server.printed()).into()
-    };
-    server.wait_for_state("studio", "live").map_err(failed)?;
+    let _publisher = test_pattern(&server.rtsp_url("studio"), 100_000, &udp)?;
+    server.wait_for_state("studio", "live")?;
     thread::sleep(KEYFRAME_IS_FORGOTTEN);
-    plays(&server.rtsp_url("studio")).map_err(failed)?;
+    plays(&server.rtsp_url("studio"))?;
     eventually(PATIENCE, || {
         match server.metric("glassline_rtsp_keyframe_requests_total")? {
             asked if asked >= 1.0 => Ok(()),
             _ => Err("it played, but nobody asked".to_owned()),
         }
-    })
-    .map_err(failed)
+    })?;
+    Ok(())
 }
 
 /// Media that is sealed with the publisher's own keys (`profiles=savp`), within TLS: interleaved,
@@ -58,19 +52,16 @@ fn gstreamer_publishes_what_it_has_sealed() -> Result<(), Failed> {
         // The tests' certificate is self-signed.
         let protocols = format!("protocols={way}");
         let settings = [&protocols, "profiles=savp", "tls-validation-flags=0"];
-        let publisher = test_pattern(&url, 25, &settings)?;
-        let failed = |reason: String| -> Failed {
-            format!("{reason}\n{}\n{}", publisher.printed(), server.printed()).into()
-        };
-        server.wait_for_state(way, "live").map_err(failed)?;
-        let clients = server.rtsp_clients().map_err(failed)?;
+        let _publisher = test_pattern(&url, 25, &settings)?;
+        server.wait_for_state(way, "live")?;
+        let clients = server.rtsp_clients()?;
         if !clients
             .iter()
             .any(|it| it["stream"] == way && it["srtp"] == true)
         {
-            return Err(failed(format!("not sealed: {clients:?}")));
+            return Err(format!("not sealed: {clients:?}").into());
         }
-        plays(&server.rtsp_url(way)).map_err(failed)?;
+        plays(&server.rtsp_url(way))?;
     }
     Ok(())
 }
@@ -89,9 +80,6 @@ fn ffmpeg_comes_back_with_another_codec() -> Result<(), Failed> {
         ("-c:v libx264 -bf 0 -c:a aac", &["H264", "mpeg4-generic"]),
     ] {
         let mut publisher = encoder(&url, codings)?;
-        let failed = |reason: String| -> Failed {
-            format!("{reason}\n{}\n{}", publisher.printed(), server.printed()).into()
-        };
         eventually(Duration::from_secs(20), || {
             let stream = server.stream("studio")?;
             let tracks = stream["tracks"].as_array().into_iter().flatten();
@@ -100,16 +88,15 @@ fn ffmpeg_comes_back_with_another_codec() -> Result<(), Failed> {
                 true => Ok(()),
                 false => Err(format!("{codecs:?} are not live: {stream}")),
             }
-        })
-        .map_err(failed)?;
-        plays(&url).map_err(failed)?;
+        })?;
+        plays(&url)?;
         if watched.is_none() {
             let mut command = Command::new("ffmpeg");
             command.args(["-v", "error", "-rtsp_transport", "tcp", "-i", &url]);
             command.args(["-f", "null", "-"]);
             watched = Some(Running::start("ffmpeg", command)?);
         }
-        publisher.terminate().map_err(failed)?;
+        publisher.terminate()?;
         publisher.wait(Duration::from_secs(10))?;
     }
     // Its connection was closed with the first change.
@@ -124,8 +111,7 @@ fn the_player_is_told_of_another_codec_and_plays_it() -> Result<(), Failed> {
     let server = Server::serve(&["demo"])?;
     let url = server.rtsp_url("studio");
     let mut publisher = encoder(&url, "-an -c:v libx264 -bf 0")?;
-    let failed = |reason: String| -> Failed { format!("{reason}\n{}", server.printed()).into() };
-    server.wait_for_state("studio", "live").map_err(failed)?;
+    server.wait_for_state("studio", "live")?;
     let browser = Browser::start()?;
     browser.open(&server.url("/studio"))?;
     let plays = |codec: &str| {
@@ -134,22 +120,18 @@ fn the_player_is_told_of_another_codec_and_plays_it() -> Result<(), Failed> {
              && /{codec}/i.test(glassline.codec)"
         )
     };
-    browser
-        .wait_until(PATIENCE, &plays("h264"))
-        .map_err(failed)?;
-    publisher.terminate().map_err(failed)?;
+    browser.wait_until(PATIENCE, &plays("h264"))?;
+    publisher.terminate()?;
     publisher.wait(Duration::from_secs(10))?;
     let _publisher = encoder(&url, "-an -c:v libvpx -deadline realtime")?;
-    browser
-        .wait_until(PATIENCE, &plays("vp8"))
-        .map_err(failed)?;
+    browser.wait_until(PATIENCE, &plays("vp8"))?;
     let told = browser.run("return glassline.lastEnd")?;
     let is_right = told
         .as_str()
         .is_some_and(|it| it.contains("changed its codecs"));
     match is_right {
         true => Ok(()),
-        false => Err(failed(format!("the page was told {told}"))),
+        false => Err(format!("the page was told {told}").into()),
     }
 }
 

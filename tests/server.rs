@@ -173,7 +173,7 @@ impl Server {
                 status => Err(format!("status {status}")),
             }
         };
-        eventually(START_TIMEOUT, answer).map_err(|reason| format!("{reason}\n{}", self.printed()))
+        eventually(START_TIMEOUT, answer)
     }
 
     /// Kills the server as a crash does, and starts it again on the same ports; returns the time
@@ -272,7 +272,6 @@ impl Server {
                 Err(format!("{name} is not {state}: {entry}"))
             }
         })
-        .map_err(|reason| format!("{reason}\n{}", self.printed()))
     }
 
     /// The API's entry of the server itself.

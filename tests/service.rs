@@ -6,13 +6,10 @@ use std::time::{Duration, Instant};
 use libtest_mimic::Failed;
 
 use crate::peers::Test;
-use crate::process::output_folder;
+use crate::process::{PATIENCE, output_folder};
 use crate::server::Server;
 
 pub(crate) const TESTS: &[Test] = &[Test::of(&its_manager_hears_of_start_life_reload_and_end)];
-
-/// Long, for a debug build on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 fn its_manager_hears_of_start_life_reload_and_end() -> Result<(), Failed> {
     let path = output_folder().join(format!("notify-{}", std::process::id()));

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use libtest_mimic::Failed;
 
 use crate::peers::Test;
+use crate::process;
 
 /// Module of the tests that observe levels, losses or delays in real time, and have the machine for
 /// themselves. All others have files, ports and programs of their own and deadlines of many seconds.
@@ -38,6 +39,9 @@ pub(crate) fn beside<T>(run: impl FnOnce() -> T) -> T {
 fn timed(test: Test) -> Result<(), Failed> {
     let begin = Instant::now();
     let result = test.run();
+    if result.is_ok() {
+        drop(process::take_printed());
+    }
     let mut taken = TAKEN.lock().unwrap_or_else(PoisonError::into_inner);
     taken.push((test.name(), begin.elapsed()));
     result

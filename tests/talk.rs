@@ -7,14 +7,13 @@ use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
-use std::time::Duration;
 
 use glassline_media::{Codec, Track};
 use glassline_transcode::{AudioSource, Decoder};
 use libtest_mimic::Failed;
 
 use crate::peers::{Peer, Test};
-use crate::process::{eventually, output_folder};
+use crate::process::{PATIENCE, eventually, output_folder};
 use crate::server::{Server, run_to_end};
 use crate::webdriver::Browser;
 
@@ -23,9 +22,6 @@ pub(crate) const TESTS: &[Test] = &[
         .needs(&[Peer::Chromium]),
     Test::of(&a_file_with_opus_is_heard_by_every_camera).needs(&[Peer::Ffmpeg]),
 ];
-
-/// Long, for a debug build on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A camera with a loudspeaker and without media of its own. The loudspeaker takes AAC alone if the
 /// path is `/aac`, else PCMU.

@@ -9,10 +9,10 @@ use libtest_mimic::Failed;
 use crate::balancer::Balancer;
 use crate::browser;
 use crate::call::silent_call;
-use crate::cluster::{PATIENCE, publish, wait_for_each_other, wait_for_owner, with_logs};
+use crate::cluster::{publish, wait_for_each_other, wait_for_owner};
 use crate::nats::Nats;
 use crate::peers::{Peer, Test};
-use crate::process::{Running, eventually};
+use crate::process::{PATIENCE, Running, eventually};
 use crate::server::{Server, glassline};
 use crate::webdriver::Browser;
 
@@ -58,7 +58,6 @@ fn meets(participant: &Running, other: &str, times: usize) -> Result<(), String>
 fn participants_of_a_room_meet_again_when_its_server_is_lost() -> Result<(), Failed> {
     let nats = Nats::start()?;
     let nodes = three(&nats, "")?;
-    let failed = |error: String| with_logs(&nodes.each_ref(), &error);
     let balancer = Balancer::in_front_of(&nodes.each_ref())?;
     let url = balancer.url("/call/team");
     let call = |name: &str| Running::start(name, silent_call(&[&url, "--name", name]));
@@ -69,15 +68,15 @@ fn participants_of_a_room_meet_again_when_its_server_is_lost() -> Result<(), Fai
             .position(|it| it.metric("glassline_rooms") == Ok(1.0))
     };
     let has_room = || owner().ok_or_else(|| "nobody has the room".to_owned());
-    let first = eventually(PATIENCE, has_room).map_err(failed)?;
+    let first = eventually(PATIENCE, has_room)?;
     let bob = call("bob")?;
     let eve = call("eve")?;
     for (one, other) in [(&ann, "bob"), (&bob, "eve"), (&eve, "ann")] {
-        meets(one, other, 1).map_err(failed)?;
+        meets(one, other, 1)?;
     }
     nodes[first].signal("-KILL")?;
     for (one, other) in [(&ann, "bob"), (&bob, "eve"), (&eve, "ann")] {
-        meets(one, other, 2).map_err(failed)?;
+        meets(one, other, 2)?;
     }
     Ok(())
 }
@@ -108,17 +107,10 @@ fn rtsp_is_published_and_played_and_played_again_after_a_drain() -> Result<(), F
     let balancer = Balancer::for_rtsp(&nodes.each_ref())?;
     let url = balancer.rtsp_url("film");
     let publisher = glassline(&["publish", "demo", &url, "--log", "warn"]);
-    let publisher = Running::start("publisher", publisher)?;
-    let played = |nodes: &[Server; 3]| {
-        // Every server in turn.
-        (0..3).try_for_each(|_| {
-            eventually(PATIENCE, || plays(&url)).map_err(|error| {
-                let error = format!("{error}\n{}", publisher.printed());
-                with_logs(&nodes.each_ref(), &error)
-            })
-        })
-    };
-    played(&nodes)?;
+    let _publisher = Running::start("publisher", publisher)?;
+    // Every server in turn.
+    let played = || (0..3).try_for_each(|_| eventually(PATIENCE, || plays(&url)));
+    played()?;
     // The server of the publisher stops: the publisher comes to another one.
     let owned = |it: &Server| it.metric("glassline_cluster_streams_owned") == Ok(1.0);
     let owner = nodes
@@ -126,7 +118,7 @@ fn rtsp_is_published_and_played_and_played_again_after_a_drain() -> Result<(), F
         .position(owned)
         .ok_or("nobody has the stream")?;
     nodes[owner].stop(Duration::from_secs(30))?;
-    played(&nodes)?;
+    played()?;
     Ok(())
 }
 
@@ -136,7 +128,7 @@ fn a_page_of_a_server_that_stops_plays_from_another() -> Result<(), Failed> {
     let _cam = publish(&nodes[0], "/cam/whip")?;
     nodes[0].wait_for_state("cam", "live")?;
     for other in &nodes[1..] {
-        wait_for_owner(other, "cam", "a").map_err(|it| with_logs(&nodes.each_ref(), &it))?;
+        wait_for_owner(other, "cam", "a")?;
     }
     let balancer = Balancer::in_front_of(&[&nodes[1], &nodes[2]])?;
     let browser = Browser::start()?;
@@ -152,7 +144,7 @@ fn a_page_of_a_server_that_stops_plays_from_another() -> Result<(), Failed> {
     let stopping = nodes[drained].stop(Duration::from_secs(30));
     let back = "return glassline.state === 'live' && glassline.sessions === 2 && glassline.server";
     let to = browser.wait_until(browser::PATIENCE, back);
-    let to = to.map_err(|error| with_logs(&nodes.each_ref(), &error))?;
+    let to = to?;
     stopping?;
     let gap_ms = browser.run("return window.gap")?;
     let seen = format!("from {from} to {to} with a gap of {gap_ms} ms");
@@ -210,7 +202,6 @@ fn viewers_go_to_a_server_that_has_come() -> Result<(), Failed> {
         Server::configured_on([http, rtsp], &yaml, &[])
     };
     let a = member("a", [http, rtsp])?;
-    let failed = |error: String| with_logs(&[&a], &error);
     let _cam = publish(&a, "/cam/whip")?;
     a.wait_for_state("cam", "live")?;
     let crowd = Crowd::of(10, &a)?;
@@ -218,27 +209,25 @@ fn viewers_go_to_a_server_that_has_come() -> Result<(), Failed> {
         ((), 10) => Ok(()),
         ((), some) => Err(format!("{some} viewers of 10")),
     };
-    eventually(PATIENCE, all_there).map_err(failed)?;
+    eventually(PATIENCE, all_there)?;
     let b = member("b", crate::ports::free_ports()?)?;
-    let failed = |error: String| with_logs(&[&a, &b], &error);
     // The mean is 5, of which 1.25 times as many stay.
     let moved = || a.metric("glassline_cluster_viewers_moved_total");
     let is_over = || match (crowd.rejoin(), moved()? as u64) {
         ((), 4) => Ok(()),
         ((), some) => Err(format!("{some} of 10 were moved")),
     };
-    eventually(PATIENCE, is_over).map_err(failed)?;
+    eventually(PATIENCE, is_over)?;
     // One that the other server refuses, because its pull has no frame yet, comes back and stays.
     eventually(PATIENCE, || {
         match (crowd.rejoin(), viewers(&a) + viewers(&b)) {
             ((), 10) => Ok(()),
             ((), some) => Err(format!("{some} viewers of 10")),
         }
-    })
-    .map_err(failed)?;
+    })?;
     let redirected = a.metric("glassline_cluster_viewers_redirected_total")?;
     match (redirected as u64, moved()? as u64) {
         (1..=4, 4) => Ok(()),
-        counts => Err(failed(format!("{counts:?} were redirected and moved"))),
+        counts => Err(format!("{counts:?} were redirected and moved").into()),
     }
 }

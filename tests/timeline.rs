@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use libtest_mimic::Failed;
 use serde_json::json;
@@ -11,7 +10,7 @@ use crate::browser::ensure;
 use crate::dashboard::AXE;
 use crate::http;
 use crate::peers::{self, Peer, Test};
-use crate::process::{eventually, output_folder};
+use crate::process::{PATIENCE, eventually, output_folder};
 use crate::server::{Server, command_to_end, glassline, unique};
 use crate::webdriver::Browser;
 
@@ -24,9 +23,6 @@ pub(crate) const TESTS: &[Test] = &[
         .needs(&[Peer::Chromium]),
     Test::of(&ffmpeg_seeks_in_a_recording_and_in_an_export).needs(&[Peer::Ffmpeg]),
 ];
-
-/// Long, for a debug build, a software decoder and two cores.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A server that records the demo, and its folder.
 pub(crate) struct Recording {

@@ -88,33 +88,32 @@ fn chromium_hears_a_camera_with_aac_on_time() -> Result<(), Failed> {
         &server.rtsp_url("yard"),
         "-c:a aac -b:a 48k -ar 16000 -ac 1",
     )?;
-    let failed = |reason: String| -> Failed { format!("{reason}\n{}", server.printed()).into() };
-    server.wait_for_state("yard", "live").map_err(failed)?;
+    server.wait_for_state("yard", "live")?;
     let entry = http::get_json(&server.url("/api/v1/streams/yard"))?;
     let audio = &entry["tracks"][1];
     if audio["codec"] != "mpeg4-generic" || audio["browser"]["codec"] != "opus" {
-        return Err(failed(format!("the tracks are {entry}")));
+        return Err(format!("the tracks are {entry}").into());
     }
     if transcoding(&server)? != Value::Null {
-        return Err(failed("transcoded although nobody watches".to_owned()));
+        return Err("transcoded although nobody watches".into());
     }
     let browser = Browser::start()?;
     browser.open(&server.url("/yard"))?;
     let live = "return glassline.state === 'live' && glassline.framesDecoded > 10";
-    browser.wait_until(PATIENCE, live).map_err(failed)?;
-    hears_the_tone(&browser).map_err(failed)?;
+    browser.wait_until(PATIENCE, live)?;
+    hears_the_tone(&browser)?;
     let page = "return glassline.audioEnergy > 0 && glassline.audioNote === null";
-    browser.wait_until(PATIENCE, page).map_err(failed)?;
+    browser.wait_until(PATIENCE, page)?;
     let view = transcoding(&server)?;
     let says = view["from"] == "mpeg4-generic" && view["to"] == "opus";
     let decoded = view["sample_rate"] == 16_000 && view["channels"] == 1;
     let made = view["frames_out"].as_u64() > Some(50) && view["undecodable"] == 0;
     if !(says && decoded && made && view["viewers"] == 1) {
-        return Err(failed(format!("the transcoding is {view}")));
+        return Err(format!("the transcoding is {view}").into());
     }
     println!("{view}");
     if view["delay_p50_ms"].is_null() || view["cpu_s"].as_f64() <= Some(0.0) {
-        return Err(failed(format!("its cost is not measured: {view}")));
+        return Err(format!("its cost is not measured: {view}").into());
     }
     let metrics = http::get(&server.admin_url("/metrics"))?.body;
     for row in [
@@ -122,15 +121,14 @@ fn chromium_hears_a_camera_with_aac_on_time() -> Result<(), Failed> {
         "glassline_transcodings_started_total 1",
     ] {
         if !metrics.contains(row) {
-            return Err(failed(format!("no {row} in the metrics")));
+            return Err(format!("no {row} in the metrics").into());
         }
     }
     drop(browser);
     eventually(Duration::from_secs(60), || match transcoding(&server)? {
         Value::Null => Ok(()),
         view => Err(format!("it goes on without viewers: {view}")),
-    })
-    .map_err(failed)?;
+    })?;
     Ok(())
 }
 
@@ -140,25 +138,23 @@ fn the_page_says_why_there_is_no_audio() -> Result<(), Failed> {
         "transcoding: {audio_streams: 0}",
         &[&format!("theatre={film}")],
     )?;
-    let failed = |reason: String| -> Failed { format!("{reason}\n{}", server.printed()).into() };
     let _camera = camera(&server.rtsp_url("yard"), "-c:a aac -b:a 48k")?;
     let browser = Browser::start()?;
     for (name, reason) in [
         ("theatre", "there is no decoder for AC-3"),
         ("yard", "turned off"),
     ] {
-        server.wait_for_state(name, "live").map_err(failed)?;
+        server.wait_for_state(name, "live")?;
         browser.open(&server.url(&format!("/{name}")))?;
         let says = format!(
             "return glassline.state === 'live' && glassline.audioNote?.includes('{reason}') \
              && document.getElementById('audio-note').textContent.includes('{reason}')"
         );
-        browser.wait_until(PATIENCE, &says).map_err(failed)?;
+        browser.wait_until(PATIENCE, &says)?;
         eventually(PATIENCE, || match server.printed().contains(reason) {
             true => Ok(()),
             false => Err(format!("the log does not say: {reason}")),
-        })
-        .map_err(failed)?;
+        })?;
     }
     Ok(())
 }
@@ -176,19 +172,18 @@ fn chromium_plays_video_with_b_frames_that_is_encoded_again() -> Result<(), Fail
         return Err(format!("ffmpeg made no {path}").into());
     }
     let server = Server::serve(&[&format!("film={path}")])?;
-    let failed = |reason: String| -> Failed { format!("{reason}\n{}", server.printed()).into() };
-    server.wait_for_state("film", "live").map_err(failed)?;
+    server.wait_for_state("film", "live")?;
     let browser = Browser::start()?;
     browser.open(&server.url("/film"))?;
     let refused = "return glassline.state === 'refused' \
                    && document.getElementById('anyway').checkVisibility() \
                    && !document.getElementById('message').innerText.includes('Next try')";
-    browser.wait_until(PATIENCE, refused).map_err(failed)?;
+    browser.wait_until(PATIENCE, refused)?;
     browser.screenshot("not-for-browsers")?;
     browser.run("document.getElementById('anyway').click()")?;
     let plays = "return glassline.state === 'live' && glassline.framesDecoded > 100 \
                  && glassline.width === 640 && glassline.height === 360";
-    browser.wait_until(PATIENCE, plays).map_err(failed)?;
+    browser.wait_until(PATIENCE, plays)?;
     browser.screenshot("transcoded")?;
     let view = transcoding(&server)?;
     println!("{view}");
@@ -196,7 +191,7 @@ fn chromium_plays_video_with_b_frames_that_is_encoded_again() -> Result<(), Fail
     let is_made = view["to"] == "H264" && view["frames_out"].as_u64() > Some(50);
     let is_whole = view["steps"] == 0 || !view["trouble"].is_null();
     if !is_made || !is_whole || has_own_trouble(&view) {
-        return Err(failed(format!("the transcoding is {view}")));
+        return Err(format!("the transcoding is {view}").into());
     }
     Ok(())
 }
@@ -228,7 +223,6 @@ fn film_with_ac3() -> Result<String, String> {
 
 fn every_framing_is_transcoded_and_players_get_the_original() -> Result<(), Failed> {
     let server = Server::serve(&["demo"])?;
-    let failed = |reason: String| -> Failed { format!("{reason}\n{}", server.printed()).into() };
     let browser = Browser::start()?;
     for (name, audio, codec) in [
         ("aac", "-c:a aac -b:a 96k -ar 44100 -ac 2", "aac"),
@@ -242,11 +236,11 @@ fn every_framing_is_transcoded_and_players_get_the_original() -> Result<(), Fail
         ("pcm", "-c:a pcm_s16be -ar 16000 -ac 1", "pcm_s16be"),
     ] {
         let mut camera = camera(&server.rtsp_url(name), audio)?;
-        server.wait_for_state(name, "live").map_err(failed)?;
+        server.wait_for_state(name, "live")?;
         browser.open(&server.url(&format!("/{name}")))?;
         let live = "return glassline.state === 'live' && glassline.framesDecoded > 10";
-        browser.wait_until(PATIENCE, live).map_err(failed)?;
-        hears_the_tone(&browser).map_err(|reason| failed(format!("{name}: {reason}")))?;
+        browser.wait_until(PATIENCE, live)?;
+        hears_the_tone(&browser).map_err(|reason| format!("{name}: {reason}"))?;
         let mut player = Command::new("ffprobe");
         player.args([
             "-v",
@@ -261,9 +255,9 @@ fn every_framing_is_transcoded_and_players_get_the_original() -> Result<(), Fail
         let output = output.map_err(|error| format!("ffprobe: {error}"))?;
         let played = String::from_utf8_lossy(&output.stdout).trim().to_owned();
         if played != codec {
-            return Err(failed(format!("a player gets {played:?}, not {codec}")));
+            return Err(format!("a player gets {played:?}, not {codec}").into());
         }
-        camera.terminate().map_err(failed)?;
+        camera.terminate()?;
         camera.wait(Duration::from_secs(10))?;
     }
     Ok(())

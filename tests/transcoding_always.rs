@@ -50,8 +50,7 @@ fn chromium_plays_what_it_cannot_show_without_a_click() -> Result<(), Failed> {
     let server = Server::serve(&sources)?;
     let browser = Browser::start()?;
     for (number, (name, _)) in FILMS.iter().enumerate() {
-        let failed =
-            |reason: String| -> Failed { format!("{name}: {reason}\n{}", server.printed()).into() };
+        let failed = |reason: String| format!("{name}: {reason}");
         let stream = format!("film{number}");
         server.wait_for_state(&stream, "live").map_err(failed)?;
         browser.open(&server.url(&format!("/{stream}")))?;
@@ -69,7 +68,7 @@ fn chromium_plays_what_it_cannot_show_without_a_click() -> Result<(), Failed> {
         let view = view.ok_or_else(|| failed("no transcoding".to_owned()))?;
         println!("{name}: {view}");
         if view["to"] != "H264" || has_own_trouble(&view) || view["undecodable"] != 0 {
-            return Err(failed(format!("the transcoding is {view}")));
+            return Err(failed(format!("the transcoding is {view}")).into());
         }
     }
     Ok(())

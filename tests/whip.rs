@@ -4,12 +4,12 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use glassline_client::viewers::{Endpoint, Join, Options, Pool, State};
 use libtest_mimic::Failed;
 use serde_json::Value;
 
 use crate::aiortc;
 use crate::browser::{PATIENCE, decoded, ensure};
+use crate::cluster::Watching;
 use crate::http;
 use crate::peers::{self, Peer, Test};
 use crate::process::{Running, eventually};
@@ -52,20 +52,9 @@ fn publish(
 /// Waits until a viewer has seen frames of `stream` and heard its audio.
 pub(crate) fn seen(server: &Server, stream: &str, has_audio: bool) -> Result<(), String> {
     server.wait_for_state(stream, "live")?;
-    let endpoint = Endpoint::parse(&server.url(&format!("/{stream}/whep")));
-    let pool = Pool::start(Options::default()).map_err(|error| error.to_string())?;
-    pool.join(Join::new(endpoint.map_err(|error| error.to_string())?));
-    eventually(Duration::from_secs(60), || {
-        let viewers = pool.snapshot();
-        let viewer = viewers.first().ok_or("no viewer")?;
-        let plays = viewer.state == State::Playing && viewer.keyframes > 0;
-        let hears = !has_audio || viewer.audio.received >= 25;
-        if plays && viewer.frames >= 15 && hears {
-            Ok(())
-        } else {
-            Err(format!("{viewer:?}"))
-        }
-    })
+    let watching = Watching::join(server, stream)?;
+    let audio_min = if has_audio { 25 } else { 0 };
+    watching.reaches(|it| it.keyframes > 0 && it.frames >= 15 && it.audio.received >= audio_min)
 }
 
 /// Returns the JSON object that a publisher printed.

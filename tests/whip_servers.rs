@@ -1,12 +1,10 @@
 //! `glassline publish` to the WHIP servers of other WebRTC stacks.
 
-use std::time::Duration;
-
 use libtest_mimic::Failed;
 use serde_json::Value;
 
 use crate::peers::{self, Peer, Test};
-use crate::process::{Running, eventually};
+use crate::process::{PATIENCE, Running, eventually};
 use crate::server::glassline;
 
 pub(crate) const TESTS: &[Test] = &[
@@ -15,14 +13,12 @@ pub(crate) const TESTS: &[Test] = &[
     Test::of(&aiortc_decodes_and_is_followed_by_its_reports).needs(&[Peer::Aiortc]),
 ];
 
-const PATIENCE: Duration = Duration::from_secs(60);
-
 fn pion_without_rtx_gets_lost_packets_and_is_followed_by_twcc() -> Result<(), Failed> {
     let mut command = peers::go("whipserver")?;
     command.args(["-addr=127.0.0.1:0", "-loss=0.02"]);
     let server = Server::start("pion", command)?;
     let publisher = server.publish("demo")?;
-    let seen = server.eventually(&publisher, |seen| {
+    let seen = server.eventually(|seen| {
         let packets = |kind: &str| seen[kind]["packets"].as_u64().unwrap_or_default();
         packets("video") >= 3000 && packets("audio") >= 500
     })?;
@@ -47,7 +43,7 @@ fn pion_without_rtx_gets_lost_packets_and_is_followed_by_twcc() -> Result<(), Fa
 fn aiortc_decodes_and_is_followed_by_its_reports() -> Result<(), Failed> {
     let server = Server::start("aiortc", peers::aiortc("aiortc_whip_server.py")?)?;
     let publisher = server.publish("test?size=320x180&fps=25")?;
-    let seen = server.eventually(&publisher, |seen| seen["video"].as_u64() >= Some(100))?;
+    let seen = server.eventually(|seen| seen["video"].as_u64() >= Some(100))?;
     if seen["size"] != serde_json::json!([320, 180]) {
         return Err(format!("another picture: {seen}").into());
     }
@@ -79,11 +75,7 @@ impl Server {
     }
 
     /// Waits until the server has what it `wanted`, and returns that.
-    fn eventually(
-        &self,
-        publisher: &Running,
-        wanted: impl Fn(&Value) -> bool,
-    ) -> Result<Value, Failed> {
+    fn eventually(&self, wanted: impl Fn(&Value) -> bool) -> Result<Value, Failed> {
         let latest = || {
             let printed = self.program.printed();
             let line = printed.lines().rev().find(|line| line.starts_with('{'))?;
@@ -93,7 +85,7 @@ impl Server {
             Some(seen) if wanted(&seen) => Ok(seen),
             seen => Err(format!("{seen:?}")),
         });
-        seen.map_err(|reason| format!("{reason}\n{}", publisher.printed()).into())
+        Ok(seen?)
     }
 
     /// Ends the publisher, and returns the figures that it prints.
