@@ -365,7 +365,79 @@ fn map_name(number: u64) -> Arc<str> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashMap;
+    use std::sync::mpsc::{self, TryRecvError};
+
+    use futures_util::FutureExt as _;
+    use glassline_media::{Codec, Track, TrackIndex};
+
     use super::*;
+
+    fn rendition() -> Rendition {
+        let tracks = [Track::new(Codec::Vp8)];
+        Rendition::new(NewRendition {
+            key: RenditionKey::of(&tracks, TrackIndex(0).into()),
+            terms: Terms {
+                target: 1,
+                part_target: Duration::from_millis(200),
+                part_hold_back: Duration::from_millis(600),
+                window: Duration::ZERO,
+                independent: false,
+            },
+            first: Numbers {
+                segment: 1,
+                part: 1,
+                discontinuity: 0,
+            },
+            folder: Arc::from("files"),
+            header: Bytes::new(),
+            description: Description {
+                codec: "vp8".to_owned(),
+                size: None,
+                channels: None,
+                frame_rate: None,
+            },
+        })
+    }
+
+    #[test]
+    fn playlists_that_are_read_beside_changes_have_another_tag_for_each_text() {
+        let (rendition, asked) = (rendition(), Directives::default());
+        let second = Duration::from_secs(1);
+        let change = &|date| {
+            let part = NewPart {
+                duration: Duration::from_millis(200),
+                bytes: 4,
+                independent: true,
+                begins_segment: true,
+                date,
+            };
+            rendition.push(part, Bytes::from_static(b"part"));
+            // The number of the next part stays.
+            rendition.push_gap(second, date + second);
+        };
+        change(second);
+        let (reading, read) = mpsc::channel::<()>();
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                let mut date = second;
+                while read.try_recv() != Err(TryRecvError::Disconnected) {
+                    date += second * 2;
+                    change(date);
+                    // The lock goes to whoever takes it first.
+                    std::thread::yield_now();
+                }
+            });
+            let (_reading, mut texts) = (reading, HashMap::new());
+            while texts.len() < 100 {
+                let found = rendition.playlist(&asked, Vec::new).now_or_never();
+                let found = found.expect("nothing to wait for").expect("a playlist");
+                let text = texts.entry(found.entity_tag.clone());
+                let text = text.or_insert_with(|| found.plain.clone());
+                assert_eq!(*text, found.plain, "{}", found.entity_tag);
+            }
+        });
+    }
 
     #[test]
     fn names_of_files_are_numbers_with_a_kind() {
