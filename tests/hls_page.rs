@@ -4,6 +4,7 @@ use libtest_mimic::Failed;
 use serde_json::{Value, json};
 
 use crate::browser::{PATIENCE, ensure};
+use crate::http::request;
 use crate::peers::{Peer, Test};
 use crate::server::Server;
 use crate::webdriver::Browser;
@@ -18,6 +19,8 @@ pub(crate) const TESTS: &[Test] = &[
         .alone(),
     Test::of(&video_that_the_browser_does_not_take_by_webrtc_plays_by_hls).needs(NEEDS),
     Test::of(&a_viewer_chooses_how_it_plays_and_the_page_remembers).needs(NEEDS),
+    Test::of(&a_stream_that_ends_is_asked_for_again_before_it_plays).needs(NEEDS),
+    Test::of(&scripts_that_do_not_load_are_told_and_tried_again).needs(NEEDS),
 ];
 
 /// Chromium opens no UDP socket under this policy, as if a firewall dropped all UDP.
@@ -229,5 +232,38 @@ fn a_viewer_chooses_how_it_plays_and_the_page_remembers() -> Result<(), Failed> 
     ensure(why == "as you chose", "the page says why", &why)?;
     choose("")?;
     browser.wait_until(PATIENCE, &format!("{PLAYS} && glassline.how === 'webrtc'"))?;
+    Ok(())
+}
+
+/// A page that went over to HLS, and whose stream is removed, has the server's reason for it and no playback.
+fn a_stream_that_ends_is_asked_for_again_before_it_plays() -> Result<(), Failed> {
+    let server = Server::configured("media: {tcp: false}\n", &[])?;
+    let source = server.admin_url("/api/v1/sources/show");
+    let json = [("Content-Type", "application/json")];
+    let made = request("PUT", &source, &json, r#"{"source": "demo"}"#)?;
+    ensure(made.status == 201, "a source", &json!(made.body))?;
+    let browser = Browser::start_with(&[NO_UDP.to_owned()])?;
+    browser.open(&server.url("/show"))?;
+    let fell = format!("{PLAYS} && glassline.howWhy === 'WebRTC did not connect'");
+    browser.wait_until(PATIENCE, &fell)?;
+    let removed = request("DELETE", &source, &[], "")?;
+    ensure(removed.status == 204, "no source", &json!(removed.body))?;
+    browser.wait_until(PATIENCE, "return glassline.state === 'waiting'")?;
+    let known = browser.run("return [glassline.how, glassline.sessions, glassline.lastEnd]")?;
+    ensure(known[0] == "hls" && known[1] == 1, "one playback", &known)
+}
+
+fn scripts_that_do_not_load_are_told_and_tried_again() -> Result<(), Failed> {
+    let server = Server::serve(&["demo"])?;
+    let browser = Browser::start()?;
+    browser.open(&server.url("/demo"))?;
+    browser.run("localStorage.setItem('glassline-how', 'hls')")?;
+    browser.block(&["*hls.min.mjs*"])?;
+    browser.open(&server.url("/demo"))?;
+    let told = "return glassline.state === 'reconnecting' \
+                && /scripts of HLS did not load/.test(document.body.innerText)";
+    browser.wait_until(PATIENCE, told)?;
+    browser.block(&[])?;
+    browser.wait_until(PATIENCE, &format!("{PLAYS} && glassline.how === 'hls'"))?;
     Ok(())
 }

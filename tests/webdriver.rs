@@ -115,6 +115,19 @@ impl Browser {
         self.post("goog/cdp/execute", &command).map(drop)
     }
 
+    /// Has every request fail whose URL matches one of these patterns (`*` stands for any text), in the place
+    /// of those named before.
+    pub(crate) fn block(&self, patterns: &[&str]) -> Result<(), String> {
+        for (command, parameters) in [
+            ("Network.enable", json!({})),
+            ("Network.setBlockedURLs", json!({"urls": patterns})),
+        ] {
+            let command = json!({"cmd": command, "params": parameters});
+            self.post("goog/cdp/execute", &command)?;
+        }
+        Ok(())
+    }
+
     /// Lets pages that are loaded from now on load from any server, whatever their policy says.
     pub(crate) fn bypass_policy(&self) -> Result<(), String> {
         let command = json!({"cmd": "Page.setBypassCSP", "params": {"enabled": true}});

@@ -5,9 +5,12 @@
 // browser is taken only with ManagedMediaSource, which is Apple's.
 
 import { Problem, authorization } from './api.js';
-import Hls from './hls.min.mjs';
-import { HlsStages } from './hls_stages.js';
-import { WallClock } from './wall_clock.js';
+
+/** The query of a repeated try to load this module, which holds for what it needs as well. */
+const tried = new URL(import.meta.url).search;
+const [{ default: Hls }, { HlsStages }, { WallClock }] = await Promise.all([
+  import(`./hls.min.mjs${tried}`), import(`./hls_stages.js${tried}`), import(`./wall_clock.js${tried}`),
+]);
 
 const NATIVE = 'application/vnd.apple.mpegurl';
 

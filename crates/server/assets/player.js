@@ -209,7 +209,8 @@ async function goesOverToHls(reason) {
   if (!how.mayFall) return false;
   const why = reason.neverConnected ? (reason.title ?? 'WebRTC did not connect') : How.whyNotRefused(reason);
   if (why === null) return false;
-  if (!hls) hlsScripts();
+  // A failure is told when HLS is to begin.
+  if (!hls) hlsScripts().catch(() => {});
   const refusal = hls ? null : await request(hlsUrl(), { timeoutMs: CONNECT_MS }).then(() => null, (error) => error);
   isHlsThere = !hls && refusal === null;
   if (refusal === null) fall(why, reason.message);
@@ -238,7 +239,19 @@ function noteHow(more = null) {
   panel.how(isStandingIn ? `HLS ${STANDS_IN}` : how.text(null), more);
 }
 
-const hlsScripts = () => Promise.all([import('./hls_playback.js'), import('./hls_stages.js')]);
+/** Failed tries to load the scripts of HLS. */
+let scriptTries = 0;
+
+/** Loads the scripts of HLS. Firefox keeps the failure of a script, and loads it again under another name. */
+async function hlsScripts() {
+  const tried = scriptTries === 0 ? '' : `?try=${scriptTries}`;
+  try {
+    return await Promise.all([import(`./hls_playback.js${tried}`), import(`./hls_stages.js${tried}`)]);
+  } catch (error) {
+    scriptTries += 1;
+    throw Object.assign(error, { title: 'The scripts of HLS did not load, trying again' });
+  }
+}
 
 /** Begins a playback by HLS, unless `isNeeded()` is false by the time that the server has one. */
 async function beginHls(isNeeded = () => true) {
