@@ -20,8 +20,7 @@ pub(crate) const TESTS: &[Test] = &[
     Test::of(&a_killed_server_loses_nothing_that_it_wrote).needs(&[Peer::Ffmpeg]),
     Test::of(&a_recording_is_started_marked_and_stopped_over_the_api).needs(&[Peer::Ffmpeg]),
     Test::of(&a_second_server_is_told_whose_folder_it_is),
-    Test::of(&a_track_that_has_no_place_in_a_file_is_named)
-        .needs(&[Peer::Ffmpeg, Peer::Chromium]),
+    Test::of(&a_track_that_has_no_place_in_a_file_is_named).needs(&[Peer::Ffmpeg, Peer::Chromium]),
     Test::of(&a_full_disk_is_a_gap_with_its_reason),
 ];
 

@@ -95,15 +95,14 @@ fn half(name: &'static str, about: &'static str, has_upper_frames: bool) -> Case
 /// packets that the losses look like those of a policer.
 fn quarter() -> Case {
     Case {
+        name: "quarter",
+        about: "the path carries a quarter of the only layer for 14 s",
+        duration: secs(60),
+        flows: vec![Flow::viewer(simulcast(&[830]))],
         forward: lane(&[(0, 5_000), (10, 207), (24, 5_000)], limited),
         moment: moment(24, 60),
         targets: vec![Target::at_most(Figure::RiseS, 10.0)],
-        ..case(
-            "quarter",
-            "the path carries a quarter of the only layer for 14 s",
-            60,
-            simulcast(&[830]),
-        )
+        ..case()
     }
 }
 
