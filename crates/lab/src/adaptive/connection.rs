@@ -66,8 +66,8 @@ impl Connection {
         };
         let (mut server, answer) = Session::accept(accept, &offer, now).expect("our own offer");
         viewer.set_answer(&answer, now).expect("our own answer");
-        let mut lanes = [Lane::default(), Lane::default()];
-        let [forward, backward] = &mut lanes;
+        let mut ways = [InFlight::default(), InFlight::default()];
+        let [forward, backward] = &mut ways;
         while now < start {
             now += STEP;
             viewer.handle_timeout(now);
@@ -94,9 +94,9 @@ impl Connection {
 
 /// One direction of the path during the handshake. All of the round trip is on the way to the viewer.
 #[derive(Default)]
-struct Lane(VecDeque<(Instant, Vec<u8>)>);
+struct InFlight(VecDeque<(Instant, Vec<u8>)>);
 
-impl Lane {
+impl InFlight {
     /// Takes all datagrams of `session`, which arrive at `at`.
     fn take(&mut self, session: &mut Session, at: Instant) {
         let mut datagram = Vec::new();

@@ -33,3 +33,13 @@ impl Shared {
         format!("../{}/{rendition}", self.pass).into()
     }
 }
+
+/// The effect of a unit beside its own rendition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Change {
+    Nothing,
+    /// There is a first part, or a rendition.
+    Grown,
+    /// Another sequence of timestamps or other parameters began.
+    Header,
+}

@@ -15,21 +15,11 @@ use super::broadcast::Broadcast;
 use super::cadence::Cadence;
 use super::rendition::{Description, NewRendition, Rendition};
 use super::rendition_key::{FrameSource, RenditionKey};
-use super::shared::{PARTS_BEHIND, Shared};
+use super::shared::{Change, PARTS_BEHIND, Shared};
 use super::stand_in::StandIn;
 
 /// Hole in a rendition that is not worth a segment of its own.
 const SMALL: Duration = Duration::from_millis(100);
-
-/// The effect of a unit beside its own rendition.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Change {
-    Nothing,
-    /// There is a first part, or a rendition.
-    Grown,
-    /// Another sequence of timestamps or other parameters began.
-    Header,
-}
 
 /// The writer of one layer of a track.
 pub(super) struct TrackWriter {

@@ -30,8 +30,8 @@ use super::dates::Dates;
 use super::on_demand::{aac_layers, rungs};
 use super::pass::{self, Opens, PassKey};
 use super::rendition_key::{FrameSource, RenditionKey, is_carried};
-use super::shared::{PARTS_BEHIND, Shared};
-use super::track_writer::{Change, TrackWriter};
+use super::shared::{Change, PARTS_BEHIND, Shared};
+use super::track_writer::TrackWriter;
 
 /// Time between two looks at what does not come with a unit: gaps, viewers who left, memory.
 const TICK: Duration = Duration::from_millis(250);
