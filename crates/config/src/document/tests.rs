@@ -174,7 +174,7 @@ fn secrets_come_from_files_and_are_shown_nowhere() {
     let long = folder
         .load("auth: {read_token: {file: key}}\n")
         .expect_err("long");
-    assert!(long.contains("more than the 65536"), "{long}");
+    assert!(long.contains("more than 65536 bytes"), "{long}");
     let missing = folder
         .load("auth:\n  read_token: !file none\n")
         .expect_err("missing");

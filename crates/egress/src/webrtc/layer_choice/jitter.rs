@@ -17,8 +17,8 @@ const QUEUE_MIN: Duration = Duration::from_millis(30);
 /// Mean of the delays beyond the least one from which on trains say too little.
 const JITTER_MIN: Duration = Duration::from_millis(25);
 /// Mean of the delays that hides no queue, and how many times as far as the mean the delays reach.
-const USUAL: Duration = Duration::from_millis(14);
-const PEAKS: u32 = 4;
+const USUAL: Duration = Duration::from_millis(17);
+const PEAKS: u32 = 5;
 /// Share of the latest delay in the mean, one in so many: some three seconds of feedback.
 const SMOOTHED_ONE_IN: u32 = 32;
 
@@ -58,7 +58,7 @@ mod tests {
     #[test]
     fn the_queue_seems_longer_by_large_jitter_only() {
         for (queue_ms, standing_ms, beyond_ms) in
-            [(12, 0, 0), (20, 0, 23), (60, 40, 0), (40, 0, 103)]
+            [(12, 0, 0), (20, 0, 14), (60, 40, 0), (40, 0, 114)]
         {
             let signs = PathSigns {
                 newest: 9,
