@@ -507,7 +507,9 @@ async function tickHls(current, count, nowMs) {
   panel.account(answer, nowMs);
   Object.assign(seen, { stages: answer?.stages ?? [], endToEnd: answer?.end_to_end ?? null });
   if (stalled || count % ENTRY_TICKS === 0) await readEntry();
-  if (stalled && seen.state === 'stalled') showStalled();
+  // hls.js may ask for other playlists of the stream for long, which are as little there.
+  if (stalled && entry?.isGone) current.close();
+  else if (stalled && seen.state === 'stalled') showStalled();
   panel.reception(sample, { viewers: entry?.viewers ?? null });
 }
 
@@ -557,7 +559,7 @@ async function readEntry() {
     // A page that begins to publish draws a code only once it knows the server's clock.
     log.coded = entry.frame_code;
   } catch (error) {
-    entry = { state: error.title, detail: error.detail };
+    entry = { state: error.title, detail: error.detail, isGone: error.status === 404 };
   }
   noteTracks(entry.tracks ?? []);
   // Beside sound by WebRTC; without any, the pictures are all there is.
