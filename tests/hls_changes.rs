@@ -19,7 +19,8 @@ pub(crate) const TESTS: &[Test] = &[
     Test::of(&hls_js_plays_on_behind_another_size_and_another_codec)
         .needs(&[Peer::Ffmpeg, Peer::Chromium]),
     Test::of(&hls_js_plays_on_without_audio_and_without_video)
-        .needs(&[Peer::Ffmpeg, Peer::Chromium]),
+        .needs(&[Peer::Ffmpeg, Peer::Chromium])
+        .alone(),
 ];
 
 /// A publisher of a test pattern and a tone.
