@@ -237,9 +237,12 @@ fn a_layer_is_recorded_in_its_own_codec_which_may_be_known_late() {
         publisher
             .describe(&[main(Some(Codec::Vp8))])
             .expect("the same track");
+        scene.observe();
         for second in 0..3 {
+            scene.recorders.lock().reading.settle();
             Scene::second_of(&mut publisher, second, &[1]);
         }
+        scene.recorders.lock().reading.settle();
         publisher.finish(State::Idle);
         scene.observe();
         scene.wait("a closed file", |it| {
