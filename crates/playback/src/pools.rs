@@ -27,7 +27,7 @@ pub(super) enum Origin<'a> {
 /// The threads for one origin.
 #[derive(Clone, Debug)]
 pub(super) struct Threads {
-    /// Places for reads.
+    /// Places for reads of files of the origin.
     pub(super) reads: BlockingPool,
     /// Places for files with an index, which take much memory while they are made.
     pub(super) indexes: BlockingPool,

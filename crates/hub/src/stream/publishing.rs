@@ -57,7 +57,7 @@ pub(super) struct StandIn {
     number: u64,
     /// The name of the published media, for the API.
     pub(super) what: Arc<str>,
-    /// When it began.
+    /// When the stand-in began to publish.
     pub(super) since: Instant,
 }
 

@@ -57,7 +57,7 @@ pub(super) struct Standby {
 #[derive(Clone, Copy, Debug)]
 struct LossWindow {
     began: Instant,
-    /// Packets sent before.
+    /// Packets that had been sent when the window began.
     sent_before: u64,
     /// Packets that were reported missing.
     lost: u64,
