@@ -77,8 +77,14 @@ impl Session {
     }
 
     /// Returns the instant at which the next packets of a frame may be sent, as
-    /// [`budget_at`](Self::budget_at) does. `next`: bytes of the next one. `rest`: bytes of all that are left.
-    pub fn frame_at(&mut self, next: u64, rest: u64, now: Instant) -> Option<Instant> {
+    /// [`budget_at`](Self::budget_at) does. `next`: bytes of the next one. `rest` returns the
+    /// bytes of all that are left, and is asked only where packets wait for each other.
+    pub fn frame_at(
+        &mut self,
+        next: u64,
+        rest: impl FnOnce() -> u64,
+        now: Instant,
+    ) -> Option<Instant> {
         self.congestion.control_mut()?.frame_at(now, next, rest)
     }
 

@@ -233,13 +233,18 @@ impl CongestionControl {
     /// Returns the instant at which the next packets of a frame may leave: the next one has `next` bytes, and
     /// all that are left have `rest`. Where larger bursts may leave, packets wait for each other for a moment,
     /// which delays the last one by nothing.
-    pub(super) fn frame_at(&mut self, now: Instant, next: u64, rest: u64) -> Option<Instant> {
+    pub(super) fn frame_at(
+        &mut self,
+        now: Instant,
+        next: u64,
+        rest: impl FnOnce() -> u64,
+    ) -> Option<Instant> {
         if !self.burst.is_large() {
             return self.budget_at(now, next);
         }
         let room = self.window().saturating_sub(self.flow.in_flight());
         let rate = self.pacing_rate().unwrap_or_default();
-        let together = bytes_in(TOGETHER, rate).min(rest).min(room);
+        let together = bytes_in(TOGETHER, rate).min(rest()).min(room);
         self.budget_at(now, together.max(next))
     }
 

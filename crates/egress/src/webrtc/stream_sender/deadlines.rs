@@ -36,8 +36,10 @@ impl StreamSender {
         let queued = video_frames.next()?;
         let bytes = packet_bytes(&queued.unit, queued.sent);
         if session.has_congestion_control() {
-            let left = queued.sent..queued.unit.packet_count();
-            let rest = left.map(|it| packet_bytes(&queued.unit, it)).sum();
+            let rest = || {
+                let left = queued.sent..queued.unit.packet_count();
+                left.map(|it| packet_bytes(&queued.unit, it)).sum()
+            };
             session.frame_at(bytes, rest, now)
         } else {
             self.spread_at(bytes, now)

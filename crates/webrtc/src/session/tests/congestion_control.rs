@@ -363,7 +363,7 @@ fn a_frame_leaves_at_once_on_a_wide_path_and_in_small_bursts_on_a_narrow_one() {
             together += 1;
         }
         let next = pair.server.budget_at(whole, now).expect("paced");
-        let chunk = pair.server.frame_at(whole, frame, now).expect("paced");
+        let chunk = pair.server.frame_at(whole, || frame, now).expect("paced");
         if is_narrow {
             assert_eq!((together, next), (2, chunk));
         } else {
