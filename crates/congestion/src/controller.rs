@@ -14,6 +14,12 @@ pub trait Controller: fmt::Debug + Send + Sync {
     /// this packet included.
     fn on_sent(&mut self, _now: Instant, _bytes: u64, _in_flight: u64) {}
 
+    /// Whether [`on_sent`](Self::on_sent) does something in the present state. Otherwise the flow leaves the call
+    /// out, and window and pacing rate stay until another call. A controller with that method says true.
+    fn heeds_sending(&self) -> bool {
+        false
+    }
+
     /// Handles an acknowledgement that covers something new.
     fn on_ack(&mut self, ack: &Ack<'_>);
 

@@ -250,6 +250,10 @@ impl Controller for Cubic {
         }
     }
 
+    fn heeds_sending(&self) -> bool {
+        self.recovery.is_some()
+    }
+
     #[expect(clippy::cast_precision_loss, reason = "windows stay far below 2^52")]
     fn on_ack(&mut self, ack: &Ack<'_>) {
         self.smoothed = ack.round_trips.smoothed();

@@ -154,7 +154,7 @@ fn row(text: &mut String, tick: u64, sender: &mut Sender) {
         text,
         "{:6}  {:7}  {:7}  {pacing:7}  {:5}  {:4}",
         tick * 100,
-        flow.controller().window(),
+        flow.window(),
         flow.in_flight(),
         queue.as_millis(),
         flow.totals().lost / 1200,

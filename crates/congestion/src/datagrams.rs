@@ -16,7 +16,7 @@ fn least_window(flow: &mut Flow, now: Instant) -> u64 {
     let later = now + Duration::from_millis(50);
     flow.on_sent(later, 1, PACKET);
     flow.on_lost(later + Duration::from_secs(4), [1], true);
-    flow.controller().window()
+    flow.window()
 }
 
 #[test]

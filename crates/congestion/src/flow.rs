@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 use glassline_media::Bitrate;
 
 use crate::filter::{Largest, Windowed};
+use crate::in_flight::{DeliveredPacket, Departure, InFlight, Packet};
 use crate::totals::Totals;
 use crate::trend::Trend;
 
@@ -49,13 +50,11 @@ pub struct Flow {
     controller: Box<dyn Controller>,
     /// Statistics of round trips.
     round_trips: RoundTrips,
-    /// Packets from number `first` on; `None` for one that was acknowledged, lost or
-    /// discarded.
-    packets: VecDeque<Option<Packet>>,
-    /// Number of the first packet in `packets`.
-    first: u64,
-    /// Number of bytes in flight.
-    in_flight: u64,
+    /// Limits of the controller, kept so that a packet does not touch the controller's memory; `None` where
+    /// each packet may change the limits.
+    limits: Option<Limits>,
+    /// Packets in flight.
+    in_flight: InFlight,
     /// Counters since the beginning.
     totals: Totals,
     /// When `totals.delivered` last rose.
@@ -85,29 +84,6 @@ pub struct Flow {
     acked: Vec<Acked>,
 }
 
-/// A packet in flight, with what was known when it was sent.
-#[derive(Clone, Copy, Debug)]
-struct Packet {
-    /// When the packet was sent.
-    sent: Instant,
-    /// Size of the packet, in bytes.
-    bytes: u64,
-    /// Bytes delivered in all at that time.
-    delivered: u64,
-    /// When `delivered` had risen last.
-    delivered_at: Instant,
-    /// When the packet had been sent that was the newest delivered one.
-    flight_began: Instant,
-    /// The newest delivered packet at that time.
-    newest_delivered: Option<DeliveredPacket>,
-    /// Bytes sent in all, this packet included.
-    sent_total: u64,
-    /// Bytes lost in all at that time.
-    lost: u64,
-    /// Whether the application was the limit at that time.
-    app_limited: bool,
-}
-
 /// A packet that was declared lost and may still arrive.
 #[derive(Clone, Copy, Debug)]
 struct LostPacket {
@@ -119,15 +95,13 @@ struct LostPacket {
     bytes: u64,
 }
 
-/// The newest packet that had been delivered when another was sent.
+/// What the controller allows until its state changes.
 #[derive(Clone, Copy, Debug)]
-struct DeliveredPacket {
-    /// When the packet was sent.
-    sent: Instant,
-    /// Bytes sent in all by then, this packet included.
-    sent_total: u64,
-    /// When the packet was acknowledged.
-    acknowledged: Instant,
+struct Limits {
+    /// Congestion window in bytes.
+    window: u64,
+    /// Pacing rate; `None` before the first round trip.
+    pacing: Option<Bitrate>,
 }
 
 /// The newest packet of an acknowledgement.
@@ -145,9 +119,8 @@ impl Flow {
         Self {
             controller,
             round_trips: RoundTrips::new(),
-            packets: VecDeque::new(),
-            first: 0,
-            in_flight: 0,
+            limits: None,
+            in_flight: InFlight::default(),
             totals: Totals::default(),
             delivered_at: None,
             flight_began: None,
@@ -166,40 +139,36 @@ impl Flow {
     /// Records that packet `number` of `bytes` was sent at `now`. Numbers may be left out;
     /// one not above the last is ignored.
     pub fn on_sent(&mut self, now: Instant, number: u64, bytes: u64) {
-        if self.packets.is_empty() {
-            self.first = self.first.max(number);
-        }
-        let next = self.first + self.packets.len() as u64;
-        if number < next {
+        if !self.in_flight.is_new(number) {
             return;
         }
-        if number > next {
-            self.packets.extend((next..number).map(|_| None));
-        }
-        if self.in_flight == 0 {
+        if self.in_flight.bytes() == 0 {
             // Nothing was in flight: idle time must not count as sending time.
             self.flight_began = Some(now);
             self.delivered_at = Some(now);
         }
-        self.in_flight += bytes;
-        self.totals.sent += bytes;
-        self.packets.push_back(Some(Packet {
-            sent: now,
-            bytes,
+        let size = u32::try_from(bytes).unwrap_or(u32::MAX);
+        self.totals.sent += u64::from(size);
+        let departure = Departure {
             delivered: self.totals.delivered,
             delivered_at: self.delivered_at.unwrap_or(now),
             flight_began: self.flight_began.unwrap_or(now),
             newest_delivered: self.newest_delivered,
-            sent_total: self.totals.sent,
             lost: self.totals.lost,
             app_limited: self.app_limited_until.is_some(),
-        }));
-        self.controller.on_sent(now, bytes, self.in_flight);
+        };
+        self.in_flight
+            .push(number, now, size, self.totals.sent, &departure);
+        if self.limits.is_none() {
+            let in_flight = self.in_flight.bytes();
+            self.controller.on_sent(now, u64::from(size), in_flight);
+        }
     }
 
     /// Takes the knowledge that the path carries `rate`.
     pub fn on_proven(&mut self, now: Instant, rate: Bitrate) {
         self.controller.on_proven(now, rate);
+        self.keep_limits();
     }
 
     /// Records that the application has nothing to send although window and pacing allow
@@ -211,7 +180,7 @@ impl Flow {
 
     /// Marks the rates of what is in flight as lower bounds of the path's.
     fn limit_rates(&mut self) {
-        let until = self.totals.delivered + self.in_flight;
+        let until = self.totals.delivered + self.in_flight.bytes();
         self.app_limited_until = Some(until.max(1));
     }
 
@@ -226,17 +195,18 @@ impl Flow {
         peer_delay: Duration,
     ) {
         self.forget_old_losses(now);
-        let in_flight_before = self.in_flight;
+        let in_flight_before = self.in_flight.bytes();
         let mut newest: Option<Newest> = None;
         let mut was_spurious = false;
         self.acked.clear();
         for number in numbers {
-            if let Some(packet) = self.settle(number) {
-                self.totals.delivered += packet.bytes;
+            if let Some(packet) = self.in_flight.settle(number) {
+                self.totals.delivered += packet.bytes();
+                let departure = self.in_flight.departure_of(&packet);
                 self.acked.push(Acked {
                     sent: packet.sent,
-                    bytes: packet.bytes,
-                    delivered_before: packet.delivered,
+                    bytes: packet.bytes(),
+                    delivered_before: departure.map_or(0, |it| it.delivered),
                 });
                 if newest.is_none_or(|newest| newest.number < number) {
                     newest = Some(Newest { number, packet });
@@ -250,8 +220,12 @@ impl Flow {
         }
         if was_spurious && self.lost_packets.is_empty() {
             self.controller.on_spurious_loss(now);
+            self.keep_limits();
         }
         let Some(Newest { packet, .. }) = newest else {
+            return;
+        };
+        let Some(departure) = self.in_flight.departure_of(&packet).copied() else {
             return;
         };
         self.acked.sort_unstable_by_key(|acked| acked.sent);
@@ -270,7 +244,7 @@ impl Flow {
         let least = self.round_trips.least().unwrap_or(Duration::ZERO);
         let rtt = rtt.saturating_sub(peer_delay).max(least.min(rtt));
         self.round_trips.record(rtt, now);
-        let rate = self.sample(&packet, now);
+        let rate = self.sample(&packet, &departure, now);
         let carried = self.trend.observe(now, rtt, &self.totals);
         self.path_limited = carried.is_some();
         if let Some(carried) = carried {
@@ -282,7 +256,7 @@ impl Flow {
             now,
             packets: &self.acked,
             bytes,
-            in_flight: self.in_flight,
+            in_flight: self.in_flight.bytes(),
             in_flight_before,
             rtt: Some(rtt),
             round_trips: &self.round_trips,
@@ -292,26 +266,29 @@ impl Flow {
         if self.controller.is_holding_back() {
             self.limit_rates();
         }
+        self.keep_limits();
     }
 
     /// Returns the delivery rate sample at `packet` (draft-cheng §3.3), and records the
     /// rate.
-    fn sample(&mut self, packet: &Packet, now: Instant) -> RateSample {
-        let sending = packet.sent.saturating_duration_since(packet.flight_began);
-        let acknowledging = now.saturating_duration_since(packet.delivered_at);
+    fn sample(&mut self, packet: &Packet, departure: &Departure, now: Instant) -> RateSample {
+        let sending = packet
+            .sent
+            .saturating_duration_since(departure.flight_began);
+        let acknowledging = now.saturating_duration_since(departure.delivered_at);
         let rate = RateSample {
-            delivered: self.totals.delivered - packet.delivered,
+            delivered: self.totals.delivered - departure.delivered,
             interval: sending.max(acknowledging),
-            intervals: packet.newest_delivered.map(|before| SampleIntervals {
+            intervals: departure.newest_delivered.map(|before| SampleIntervals {
                 sent: packet.sent_total - before.sent_total,
                 sending: packet.sent.saturating_duration_since(before.sent),
                 acknowledging: now.saturating_duration_since(before.acknowledged),
             }),
-            app_limited: packet.app_limited,
+            app_limited: departure.app_limited,
             delivered_total: self.totals.delivered,
-            delivered_before: packet.delivered,
+            delivered_before: departure.delivered,
             lost_total: self.totals.lost,
-            lost_before: packet.lost,
+            lost_before: departure.lost,
         };
         let least = self.round_trips.least().unwrap_or(Duration::ZERO);
         if let Some(found) = rate.bytes_per_second(least)
@@ -334,13 +311,13 @@ impl Flow {
         let mut newest_sent = None;
         let mut found = Vec::new();
         for number in numbers {
-            if let Some(packet) = self.settle(number) {
-                bytes += packet.bytes;
+            if let Some(packet) = self.in_flight.settle(number) {
+                bytes += packet.bytes();
                 newest_sent = newest_sent.max(Some(packet.sent));
                 found.push(LostPacket {
                     number,
                     sent: packet.sent,
-                    bytes: packet.bytes,
+                    bytes: packet.bytes(),
                 });
             }
         }
@@ -356,11 +333,12 @@ impl Flow {
             now,
             newest_sent,
             bytes,
-            in_flight: self.in_flight,
+            in_flight: self.in_flight.bytes(),
             persistent,
             delivered_total: self.totals.delivered,
             lost_total: self.totals.lost,
         });
+        self.keep_limits();
     }
 
     /// Handles a transport's discovery that all packets of its latest loss had arrived, for
@@ -370,6 +348,7 @@ impl Flow {
         let arrived: u64 = self.lost_packets.drain(..).map(|it| it.bytes).sum();
         self.totals.spurious += arrived;
         self.controller.on_spurious_loss(now);
+        self.keep_limits();
     }
 
     /// Forgets lost packets that were sent more than two probe time-outs (RFC 9002 §6.2.1)
@@ -388,7 +367,7 @@ impl Flow {
     /// are gone.
     pub fn on_discarded(&mut self, numbers: impl IntoIterator<Item = u64>) {
         for number in numbers {
-            self.settle(number);
+            self.in_flight.settle(number);
         }
     }
 
@@ -398,40 +377,45 @@ impl Flow {
         let soon = |at: Instant| now.saturating_duration_since(at) < round_trip;
         if !self.marked_at.is_some_and(soon) {
             self.marked_at = Some(now);
-            self.controller.on_marked(now, self.in_flight);
+            self.controller.on_marked(now, self.in_flight.bytes());
+            self.keep_limits();
         }
     }
 
     /// Sets the size of datagrams, in bytes.
     pub fn on_mtu(&mut self, bytes: u64) {
         self.controller.on_mtu(bytes);
+        self.keep_limits();
     }
 
-    /// Removes a packet from those in flight; `None` if it was removed before.
-    fn settle(&mut self, number: u64) -> Option<Packet> {
-        let place = usize::try_from(number.checked_sub(self.first)?).ok()?;
-        let packet = self.packets.get_mut(place)?.take()?;
-        self.in_flight -= packet.bytes;
-        while let Some(None) = self.packets.front() {
-            self.packets.pop_front();
-            self.first += 1;
-        }
-        Some(packet)
+    /// Keeps the limits of the controller, whose state has changed.
+    fn keep_limits(&mut self) {
+        self.limits = (!self.controller.heeds_sending()).then(|| Limits {
+            window: self.controller.window(),
+            pacing: self.controller.pacing_rate(),
+        });
     }
 
     /// Returns the bytes that the window allows to be sent now.
     pub fn allowance(&self) -> u64 {
-        self.controller.window().saturating_sub(self.in_flight)
+        self.window().saturating_sub(self.in_flight.bytes())
+    }
+
+    /// Returns the congestion window: most bytes that may be in flight.
+    pub fn window(&self) -> u64 {
+        let kept = self.limits.map(|it| it.window);
+        kept.unwrap_or_else(|| self.controller.window())
     }
 
     /// Returns the bytes in flight.
     pub const fn in_flight(&self) -> u64 {
-        self.in_flight
+        self.in_flight.bytes()
     }
 
     /// Returns the pacing rate; `None` before the first round trip is known.
     pub fn pacing_rate(&self) -> Option<Bitrate> {
-        self.controller.pacing_rate()
+        let kept = self.limits.map(|it| it.pacing);
+        kept.unwrap_or_else(|| self.controller.pacing_rate())
     }
 
     /// Returns the rate that the path can probably sustain, for an encoder to follow: the

@@ -41,6 +41,7 @@ mod filter;
 mod flow;
 pub mod glide;
 mod hystart;
+mod in_flight;
 mod loss_tolerant;
 mod pacer;
 mod path_meter;

@@ -236,6 +236,10 @@ impl Controller for LossTolerantBbr {
         self.inner.on_sent(now, bytes, in_flight);
     }
 
+    fn heeds_sending(&self) -> bool {
+        true
+    }
+
     #[expect(clippy::cast_precision_loss, reason = "datagrams are small")]
     fn on_ack(&mut self, ack: &Ack<'_>) {
         if let Some(smoothed) = ack.round_trips.smoothed() {

@@ -26,9 +26,9 @@ pub(crate) fn running(algorithm: Algorithm) -> (Flow, Instant) {
 #[test]
 fn cubic_shrinks_less_than_for_a_loss() {
     let (mut flow, now) = running(Algorithm::Cubic);
-    let before = flow.controller().window();
+    let before = flow.window();
     flow.on_marked(now);
-    let marked = flow.controller().window();
+    let marked = flow.window();
     assert_eq!(marked * 100 / before, 85, "RFC 8511: {marked} of {before}");
     assert!(!flow.controller().is_starting(), "it ends slow start");
 }
@@ -36,23 +36,23 @@ fn cubic_shrinks_less_than_for_a_loss() {
 #[test]
 fn marks_count_once_in_a_round_trip() {
     let (mut flow, now) = running(Algorithm::Cubic);
-    let before = flow.controller().window();
+    let before = flow.window();
     for ms in 0..49 {
         flow.on_marked(now + Duration::from_millis(ms));
     }
-    let once = flow.controller().window();
+    let once = flow.window();
     assert_eq!(once * 100 / before, 85, "{once} of {before}");
     flow.on_marked(now + ROUND_TRIP * 2);
-    assert!(flow.controller().window() < once, "and again after it");
+    assert!(flow.window() < once, "and again after it");
 }
 
 #[test]
 fn the_study_s_controllers_do_not_know_marks() {
     for algorithm in [Algorithm::Copa, Algorithm::Bbr, Algorithm::BbrLongTerm] {
         let (mut flow, now) = running(algorithm);
-        let before = (flow.controller().window(), flow.pacing_rate());
+        let before = (flow.window(), flow.pacing_rate());
         flow.on_marked(now);
-        let after = (flow.controller().window(), flow.pacing_rate());
+        let after = (flow.window(), flow.pacing_rate());
         assert_eq!(after, before, "{algorithm}");
     }
 }
@@ -61,11 +61,11 @@ fn the_study_s_controllers_do_not_know_marks() {
 fn marks_neither_grow_a_window_nor_close_it() {
     for algorithm in Algorithm::ALL {
         let (mut flow, mut now) = running(algorithm);
-        let before = flow.controller().window();
+        let before = flow.window();
         for _ in 0..100 {
             now += ROUND_TRIP * 2;
             flow.on_marked(now);
-            let window = flow.controller().window();
+            let window = flow.window();
             assert!(window <= before, "{algorithm}: {window} of {before}");
             assert!(window >= 2 * PACKET, "{algorithm}: {window}");
         }

@@ -135,7 +135,7 @@ proptest! {
             prop_assert_eq!(flow.in_flight(), in_flight, "{} after {:?}", algorithm, operation);
             let totals = flow.totals();
             prop_assert!(totals.delivered + totals.lost + in_flight <= totals.sent + totals.spurious);
-            let window = flow.controller().window();
+            let window = flow.window();
             prop_assert!((1..1 << 40).contains(&window), "{algorithm}: {window}");
             if let Some(rate) = flow.pacing_rate() {
                 prop_assert!((1..1 << 50).contains(&rate.bps()), "{algorithm}: {rate:?}");

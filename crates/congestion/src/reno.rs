@@ -167,7 +167,7 @@ mod tests {
             now += round;
             flow.on_acked(now, first..number, Duration::ZERO);
         }
-        let window = flow.controller().window();
+        let window = flow.window();
         assert!(window > 80_000, "doubles every round trip: {window}");
         let sent = number;
         for extra in 0..20 {
@@ -175,8 +175,8 @@ mod tests {
         }
         flow.on_lost(now + round, [sent, sent + 3], false);
         flow.on_lost(now + round, [sent + 5], false);
-        assert_eq!(flow.controller().window(), window / 2, "once a round trip");
+        assert_eq!(flow.window(), window / 2, "once a round trip");
         flow.on_lost(now + round * 5, [sent + 6], true);
-        assert_eq!(flow.controller().window(), MTU);
+        assert_eq!(flow.window(), MTU);
     }
 }

@@ -53,7 +53,7 @@ impl Flight {
     }
 
     fn window(&self) -> u64 {
-        self.flow.controller().window()
+        self.flow.window()
     }
 
     fn spurious(&self) -> u64 {

@@ -447,6 +447,10 @@ impl Controller for Bbr {
         }
     }
 
+    fn heeds_sending(&self) -> bool {
+        true
+    }
+
     #[expect(clippy::cast_precision_loss, reason = "packets are small")]
     fn on_ack(&mut self, ack: &Ack<'_>) {
         let acked = ack.bytes as f64;

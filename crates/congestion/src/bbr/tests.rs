@@ -44,7 +44,7 @@ impl Run {
     }
 
     fn window(&self) -> u64 {
-        self.senders[0].flow.controller().window()
+        self.senders[0].flow.window()
     }
 
     fn pacing_mbps(&self) -> f64 {

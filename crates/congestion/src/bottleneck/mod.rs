@@ -250,7 +250,7 @@ impl Sender {
     fn draw(&mut self, seconds: f64) {
         self.curve.push(Point {
             seconds,
-            window: self.flow.controller().window(),
+            window: self.flow.window(),
             delivered: self.flow.totals().delivered,
             deliverable: self
                 .flow

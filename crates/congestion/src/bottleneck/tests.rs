@@ -82,7 +82,7 @@ fn a_live_stream_does_not_run_its_window_away() {
         let mut senders = [Sender::live(algorithm, 3.0)];
         HOME.run(&mut senders, 30, 4);
         let sender = &senders[0];
-        let (window, found) = (sender.flow.controller().window(), goodput(sender, 30));
+        let (window, found) = (sender.flow.window(), goodput(sender, 30));
         assert!(found > 2.9, "{algorithm}: {found}");
         assert!(window < 500_000, "{algorithm}: {window} bytes");
         let rate = sender.flow.deliverable_rate().expect("measured").mbps();

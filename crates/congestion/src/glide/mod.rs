@@ -120,21 +120,6 @@ impl Glide {
         }
     }
 
-    /// Whether the competitive mode is active, because others seem to fill the queue.
-    pub const fn is_competing(&self) -> bool {
-        self.competition.is_active()
-    }
-
-    /// Whether a policer drops packets above its rate.
-    pub fn is_policed(&self) -> bool {
-        self.policer.as_ref().is_some_and(Policer::is_policed)
-    }
-
-    /// Returns the share of packets that the path loses whatever is sent, 0 to 1.
-    pub fn loss_floor(&self) -> f64 {
-        self.policer.as_ref().map_or(0.0, Policer::floor)
-    }
-
     /// Returns the constants of window and pacing.
     const fn constants(&self) -> &constants::Window {
         &self.config.constants.window
@@ -298,6 +283,11 @@ impl Controller for Glide {
         if let Some(rival) = self.competition.rival() {
             rival.on_sent(now, bytes, in_flight);
         }
+    }
+
+    fn heeds_sending(&self) -> bool {
+        let is_metering = self.policer.as_ref().is_some_and(Policer::heeds_sending);
+        is_metering || self.competition.rival_window().is_some()
     }
 
     #[expect(clippy::cast_precision_loss, reason = "windows stay far below 2^52")]
@@ -488,9 +478,9 @@ impl Controller for Glide {
 
     fn path_model(&self) -> PathModel {
         PathModel {
-            policed: self.is_policed(),
-            competing: self.is_competing(),
-            loss_floor: self.loss_floor(),
+            policed: self.policer.as_ref().is_some_and(Policer::is_policed),
+            competing: self.competition.is_active(),
+            loss_floor: self.policer.as_ref().map_or(0.0, Policer::floor),
         }
     }
 

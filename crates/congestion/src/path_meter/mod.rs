@@ -113,6 +113,8 @@ pub struct PathMeter {
     /// Reports of feedback, the oldest first.
     reports: VecDeque<Report>,
     newest: u64,
+    /// When feedback came before which feedback is missing.
+    missed: Option<Instant>,
 }
 
 /// The packet in front of the next one.
@@ -137,8 +139,6 @@ struct Report {
     /// Least queueing delay, and the sum of the delays.
     queue_us: i64,
     queues_us: i64,
-    /// Whether packets before these were not described.
-    is_behind_gap: bool,
     /// Packets that queued behind each other, and those of them that left together.
     train: Train,
     burst: Train,
@@ -201,13 +201,14 @@ impl PathMeter {
             lost_runs: 0,
             queue_us: i64::MAX,
             queues_us: 0,
-            is_behind_gap: false,
             train: Train::default(),
             burst: Train::default(),
         };
         let mut is_lost = false;
         for passage in passages {
-            report.is_behind_gap |= report.packets == 0 && passage.number > self.newest + 1;
+            if report.packets == 0 && passage.number > self.newest + 1 {
+                self.missed = Some(now);
+            }
             self.newest = self.newest.max(passage.number);
             report.packets += 1;
             let was_lost = std::mem::replace(&mut is_lost, passage.arrived_us.is_none());
@@ -272,48 +273,51 @@ impl PathMeter {
 
     /// Returns the signs at `now`; `None` without feedback in the last three seconds.
     pub fn signs(&self, now: Instant) -> Option<PathSigns> {
-        let age = |it: &&Report| now.saturating_duration_since(it.at);
-        let newest = self.reports.back().filter(|it| age(it) <= KEPT)?;
-        let within = |span| {
-            let recent = self.reports.iter().rev();
-            recent.take_while(move |it| age(it) <= span)
-        };
+        let since = |at: Instant| now.saturating_duration_since(at);
+        let newest = self.reports.back().filter(|it| since(it.at) <= KEPT)?;
         // A report of lost packets alone says nothing of the queue.
-        let has_arrivals = |it: &&Report| it.lost < it.packets;
-        let latest = self.reports.iter().rev().find(has_arrivals);
-        let queue_us = |it: &Report| it.queue_us;
-        let arrived = i64::try_from(newest.packets - newest.lost).unwrap_or(i64::MAX);
-        let standing = within(STANDING).filter(has_arrivals).map(queue_us).min();
-        let standing = standing.or(latest.map(queue_us));
+        let has_arrivals = |it: &Report| it.lost < it.packets;
+        let arrived = |packets: u64| i64::try_from(packets).unwrap_or(i64::MAX);
+        let (mut packets, mut lost, mut lost_runs) = (0, 0, 0);
+        let (mut standing_us, mut queues_us, mut between) = (None, 0_i64, 0);
+        for report in self.reports.iter().rev() {
+            let age = since(report.at);
+            if age > LOSSES {
+                break;
+            }
+            packets += report.packets;
+            lost += report.lost;
+            lost_runs += report.lost_runs;
+            if age <= STANDING && has_arrivals(report) {
+                let least: &mut i64 = standing_us.get_or_insert(report.queue_us);
+                *least = report.queue_us.min(*least);
+            }
+            if (1..report.packets).contains(&report.lost) {
+                queues_us = queues_us.saturating_add(report.queues_us);
+                between += report.packets - report.lost;
+            }
+        }
+        let latest = || self.reports.iter().rev().find(|it| has_arrivals(it));
+        let standing_us = standing_us.or_else(|| latest().map(|it| it.queue_us));
+        let queue_us = newest.queues_us / arrived(newest.packets - newest.lost).max(1);
+        let queue_at_losses_us = match between {
+            0 => queue_us,
+            _ => queues_us / arrived(between),
+        };
         let duration = |us: i64| Duration::from_micros(u64::try_from(us).unwrap_or_default());
-        let latest_us = newest.queues_us / arrived.max(1);
         Some(PathSigns {
             newest: self.newest,
             train: self.rate_of(now, |it| it.train),
             burst: self.rate_of(now, |it| it.burst),
             carried: self.carried(now),
-            has_gap: within(GAP).any(|it| it.is_behind_gap),
-            standing: duration(standing.unwrap_or_default()),
-            queue: duration(latest_us),
-            packets: within(LOSSES).map(|it| it.packets).sum(),
-            lost: within(LOSSES).map(|it| it.lost).sum(),
-            lost_runs: within(LOSSES).map(|it| it.lost_runs).sum(),
-            queue_at_losses: duration(self.queue_at_losses(now).unwrap_or(latest_us)),
+            has_gap: self.missed.is_some_and(|at| since(at) <= GAP),
+            standing: duration(standing_us.unwrap_or_default()),
+            queue: duration(queue_us),
+            packets,
+            lost,
+            lost_runs,
+            queue_at_losses: duration(queue_at_losses_us),
         })
-    }
-
-    /// Returns the mean queueing delay in µs of the reports that have both losses and arrivals; `None` without
-    /// any.
-    fn queue_at_losses(&self, now: Instant) -> Option<i64> {
-        let is_recent = |it: &&Report| now.saturating_duration_since(it.at) <= LOSSES;
-        let recent = self.reports.iter().rev().take_while(is_recent);
-        let (mut sum_us, mut arrived) = (0_i64, 0_u64);
-        for report in recent.filter(|it| (1..it.packets).contains(&it.lost)) {
-            sum_us = sum_us.saturating_add(report.queues_us);
-            arrived += report.packets - report.lost;
-        }
-        let arrived = i64::try_from(arrived).unwrap_or(i64::MAX);
-        (arrived > 0).then(|| sum_us / arrived)
     }
 
     fn rate_of(&self, now: Instant, of: impl Fn(&Report) -> Train) -> Option<TrainRate> {
@@ -340,18 +344,22 @@ impl PathMeter {
 
     /// Returns the rate of arrivals, from the end of one report to the end of the latest.
     fn carried(&self, now: Instant) -> Bitrate {
-        let arrived = |it: &&Report| it.packets > it.lost;
-        let recent = self.reports.iter().filter(arrived);
-        let mut recent = recent.skip_while(|it| now.saturating_duration_since(it.at) > CARRIED);
-        let Some(first) = recent.next() else {
+        let is_recent = |it: &&Report| now.saturating_duration_since(it.at) <= CARRIED;
+        let recent = self.reports.iter().rev().take_while(is_recent);
+        let mut recent = recent.filter(|it| it.packets > it.lost).peekable();
+        let (mut bytes, mut last_us) = (0, i64::MIN);
+        let mut first_us = None;
+        while let Some(report) = recent.next() {
+            last_us = last_us.max(report.arrived_us);
+            match recent.peek() {
+                Some(_) => bytes += report.bytes,
+                None => first_us = Some(report.arrived_us),
+            }
+        }
+        let Some(first_us) = first_us else {
             return Bitrate::default();
         };
-        let (mut bytes, mut last_us) = (0, first.arrived_us);
-        for report in recent {
-            bytes += report.bytes;
-            last_us = last_us.max(report.arrived_us);
-        }
-        let us = u64::try_from(last_us.saturating_sub(first.arrived_us)).unwrap_or_default();
+        let us = u64::try_from(last_us.saturating_sub(first_us)).unwrap_or_default();
         Bitrate::over(bytes, Duration::from_micros(us))
     }
 }

@@ -237,7 +237,7 @@ impl ControllerAdapter {
                 spurious: before.spurious + totals.spurious,
             },
             in_flight: self.flow.in_flight(),
-            window: self.flow.controller().window(),
+            window: self.flow.window(),
             pacing_rate: self.flow.pacing_rate(),
             deliverable_rate: self.flow.deliverable_rate(),
             app_limited: self.flow.is_app_limited(),
@@ -330,7 +330,7 @@ impl noq::Controller for ControllerAdapter {
     }
 
     fn window(&self) -> u64 {
-        self.flow.controller().window().max(1)
+        self.flow.window().max(1)
     }
 
     fn metrics(&self) -> ControllerMetrics {

@@ -9,7 +9,7 @@ impl Sender {
         report.rtt_min = trips.least();
         report.rtt_latest = trips.latest();
         report.rto = self.rto();
-        report.cwnd = self.flow.controller().window();
+        report.cwnd = self.flow.window();
         report.in_flight = self.flow.in_flight();
         report.pacing_rate = self.flow.pacing_rate();
         report.peer_rwnd = self.peer_room();

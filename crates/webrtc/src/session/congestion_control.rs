@@ -86,6 +86,13 @@ pub struct PathReport {
 /// repairs would only fill the queue.
 const REPAIR_CREDIT: u64 = 64 << 10;
 
+/// The signs of the path when feedback came, for those who ask in the same moment.
+#[derive(Debug)]
+struct LatestSigns {
+    at: Instant,
+    signs: Option<PathSigns>,
+}
+
 /// Congestion control of one session.
 #[derive(Debug)]
 pub(super) struct CongestionControl {
@@ -95,6 +102,8 @@ pub(super) struct CongestionControl {
     arrivals: ArrivalClock,
     /// Measures what the path carries beyond what is sent.
     meter: PathMeter,
+    /// Signs at the latest feedback.
+    latest: Option<LatestSigns>,
     narrowing: Narrowing,
     burst: BurstSize,
     /// First transport-wide number that no feedback has described.
@@ -109,9 +118,6 @@ pub(super) struct CongestionControl {
     interval: Duration,
     /// Bytes that may be sent again.
     repair_credit: u64,
-    /// Buffers that are reused.
-    acked: Vec<(Instant, u64)>,
-    lost: Vec<u64>,
 }
 
 impl CongestionControl {
@@ -122,6 +128,7 @@ impl CongestionControl {
             pacer: Pacer::new(DATAGRAM),
             arrivals: ArrivalClock::new(now),
             meter: PathMeter::default(),
+            latest: None,
             narrowing: Narrowing::default(),
             burst: BurstSize::default(),
             first_unreported: 0,
@@ -130,8 +137,6 @@ impl CongestionControl {
             last_sent: None,
             interval: Duration::ZERO,
             repair_credit: REPAIR_CREDIT,
-            acked: Vec::new(),
-            lost: Vec::new(),
         }
     }
 
@@ -154,11 +159,13 @@ impl CongestionControl {
         };
         let passages = reports.iter().map(passage);
         self.meter.on_feedback(now, passages);
-        if let Some(signs) = self.meter.signs(now) {
-            self.narrowing.note(&signs, now);
-            self.burst.note(&signs, self.is_policed(), now);
+        let signs = self.meter.signs(now);
+        if let Some(signs) = &signs {
+            self.narrowing.note(signs, now);
+            self.burst.note(signs, self.is_policed(), now);
             self.pacer.set_burst(self.burst.bytes());
         }
+        self.latest = Some(LatestSigns { at: now, signs });
         // Feedback about the packets between was lost: they will not be described again.
         let (first, last) = (first.sequence, last.sequence);
         self.flow.on_discarded(self.first_unreported..first);
@@ -174,26 +181,26 @@ impl CongestionControl {
         if let Some((_, newest)) = arrived.clone().next_back() {
             self.arrivals.anchor(newest, now);
         }
-        self.acked.clear();
+        // Memory of each session would be colder than this.
+        let mut acked = Vec::with_capacity(reports.len());
         for (packet, arrival) in arrived {
             // An acknowledgment comes at least one tick of the arrival clock after the packet
             // was sent.
             let soonest = (packet.sent + TICK).min(now);
             let at = self.arrivals.acknowledged(arrival, now).max(soonest);
-            self.acked.push((at, packet.sequence));
+            acked.push((at, packet.sequence));
         }
         let delivered = self.flow.totals().delivered;
-        for together in self.acked.chunk_by(|one, next| one.0 == next.0) {
+        for together in acked.chunk_by(|one, next| one.0 == next.0) {
             let numbers = together.iter().map(|it| it.1);
             self.flow.on_acked(together[0].0, numbers, Duration::ZERO);
         }
         let arrived = self.flow.totals().delivered - delivered;
-        let credit_max = REPAIR_CREDIT.max(self.flow.controller().window());
+        let credit_max = REPAIR_CREDIT.max(self.flow.window());
         self.repair_credit = self.repair_credit.saturating_add(arrived).min(credit_max);
         let missing = reports.iter().filter(|it| it.arrival.is_none());
-        self.lost.clear();
-        self.lost.extend(missing.map(|it| it.sequence));
-        self.flow.on_lost(now, self.lost.drain(..), false);
+        let lost = missing.map(|it| it.sequence);
+        self.flow.on_lost(now, lost, false);
     }
 
     /// States that the sender has nothing more to send for now.
@@ -288,7 +295,10 @@ impl CongestionControl {
 
     /// Returns the signs of what the path carries; `None` without recent feedback.
     pub(super) fn signs(&self, now: Instant) -> Option<PathSigns> {
-        self.meter.signs(now)
+        match &self.latest {
+            Some(latest) if latest.at == now => latest.signs,
+            _ => self.meter.signs(now),
+        }
     }
 
     /// Returns the share of packets that the path loses whatever is sent.
@@ -331,13 +341,13 @@ impl CongestionControl {
     /// The controller's window is for what the path holds, but bytes that arrived count as in
     /// flight until feedback comes.
     fn window(&self) -> u64 {
-        let window = self.flow.controller().window();
+        let window = self.flow.window();
         let Some(round_trip) = self.flow.round_trips().smoothed() else {
             return window;
         };
-        let whole = round_trip.as_micros().max(1);
-        let unreported = u128::from(window) * self.interval.as_micros() / whole;
-        window.saturating_add(u64::try_from(unreported).unwrap_or(u64::MAX))
+        let micros = |it: Duration| u64::try_from(it.as_micros()).unwrap_or(u64::MAX);
+        let unreported = window.saturating_mul(micros(self.interval)) / micros(round_trip).max(1);
+        window.saturating_add(unreported)
     }
 
     /// Returns the instant at which the packets in flight count as lost.

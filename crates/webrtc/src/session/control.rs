@@ -11,6 +11,9 @@ use super::{Dropped, Event, LayerIndex, NACK_LOST_MAX, ReceiverIndex, SenderInde
 /// Interval of receiver reports.
 pub(super) const REPORT_INTERVAL: Duration = Duration::from_secs(1);
 
+/// Number of packets that feedback usually describes at most.
+const USUAL_PACKETS: usize = 64;
+
 /// Most packets of one compound packet that are handled; peers send a few.
 const PACKETS_MAX: usize = 32;
 
@@ -119,7 +122,7 @@ impl Session {
     }
 
     fn on_transport_feedback(&mut self, now: Instant, feedback: &rtcp::TransportFeedback<'_>) {
-        let mut acknowledgements = Vec::new();
+        let mut acknowledgements = Vec::with_capacity(USUAL_PACKETS);
         let summary = self
             .history
             .on_feedback(feedback, now, &mut acknowledgements);

@@ -58,7 +58,7 @@ impl Transport {
     }
 
     fn has_room(&self) -> bool {
-        self.waiting < self.flow.controller().window()
+        self.waiting < self.flow.window()
     }
 
     fn advance(&mut self, now: Instant) {

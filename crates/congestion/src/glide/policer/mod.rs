@@ -184,6 +184,11 @@ impl Policer {
         }
     }
 
+    /// Whether [`on_sent`](Self::on_sent) does something in the present state.
+    pub(super) const fn heeds_sending(&self) -> bool {
+        matches!(self.phase, Phase::Holding { .. } | Phase::Probing(_))
+    }
+
     /// Handles newly acknowledged packets. `round`: a round trip ended with them.
     pub(super) fn on_ack(&mut self, packets: &[Acked], round: bool, of: &PolicerInputs) {
         let (mut bytes, mut since) = (0.0, 0.0);

@@ -129,8 +129,6 @@ pub(super) struct Probing {
     probe: Option<Probe>,
     /// Bytes of padding that follow the next frame.
     train: u64,
-    /// Bytes that had been sent when padding was asked for last.
-    seen: u64,
 }
 
 /// A test of the path at the rate of a layer.
@@ -159,15 +157,19 @@ impl Probing {
         self.probe.is_some_and(|it| it.end.is_none())
     }
 
+    /// Returns whether padding leaves at `now`, soon, or behind the next frame.
+    pub(super) fn is_due(&self) -> bool {
+        self.train > 0 || self.is_on()
+    }
+
     /// Returns the bytes of padding that may leave at `now`. `sent`: bytes sent so far. `next`: number of
-    /// the next packet.
-    pub(super) fn due(&mut self, sent: u64, next: u64, now: Instant) -> u64 {
-        let left = sent.saturating_sub(std::mem::replace(&mut self.seen, sent));
+    /// the next packet. `follows`: whether media has just left.
+    pub(super) fn due(&mut self, sent: u64, next: u64, follows: bool, now: Instant) -> u64 {
         let Some(probe) = self.probe.as_mut().filter(|it| it.end.is_none()) else {
             // What has just left begins the train.
-            return match left {
-                0 => 0,
-                _ => std::mem::take(&mut self.train),
+            return match follows {
+                true => std::mem::take(&mut self.train),
+                false => 0,
             };
         };
         let elapsed = now.saturating_duration_since(probe.began);

@@ -182,10 +182,15 @@ impl LayerChoice {
         self.climb.probing.is_on()
     }
 
+    /// Returns whether padding leaves now, soon, or behind the next frame.
+    pub(crate) fn has_padding(&self) -> bool {
+        self.climb.probing.is_due()
+    }
+
     /// Returns the bytes of padding that leave at `now`. `sent`: bytes sent so far. `next`: number of the
-    /// next packet.
-    pub(crate) fn padding(&mut self, sent: u64, next: u64, now: Instant) -> u64 {
-        self.climb.probing.due(sent, next, now)
+    /// next packet. `follows`: whether media has just left.
+    pub(crate) fn padding(&mut self, sent: u64, next: u64, follows: bool, now: Instant) -> u64 {
+        self.climb.probing.due(sent, next, follows, now)
     }
 
     /// Decides anew. Returns whether the viewer should get another layer than before.

@@ -61,7 +61,7 @@ impl Viewer {
             self.now += 100 * MS;
             let rungs = rungs();
             let next = self.signs.newest + 10;
-            self.choice.padding(0, next, self.now);
+            self.choice.padding(0, next, false, self.now);
             self.signs.newest = next;
             let is_other = self.choice.decide(&Situation {
                 rungs: &rungs,
@@ -322,7 +322,7 @@ fn a_probe_that_trains_speak_against_is_short_and_a_whole_one_follows_if_it_hold
             viewer.now += 10 * MS;
             let next = viewer.signs.newest + 1;
             let rungs = rungs();
-            let padding = viewer.choice.padding(0, next, viewer.now);
+            let padding = viewer.choice.padding(0, next, false, viewer.now);
             viewer.signs.newest = next;
             viewer.signs.queue = if padding > 0 { queue } else { Duration::ZERO };
             let is_on = viewer.choice.is_probing();

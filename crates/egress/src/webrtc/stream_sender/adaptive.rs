@@ -246,6 +246,7 @@ impl StreamSender {
             may_probe,
             now,
         });
+        self.has_padding |= adaptive.choice.has_padding();
         if is_other && let Reason::Held(rate) = adaptive.choice.reason() {
             // The layer must not wait until the controller has found the same.
             session.prove_rate(rate, now);
@@ -407,24 +408,26 @@ impl StreamSender {
     /// Returns whether padding leaves beside the media now.
     #[inline]
     pub(super) fn is_probing(&self) -> bool {
-        self.adaptive
-            .as_ref()
-            .is_some_and(|it| it.choice.is_probing())
+        let adaptive = self.adaptive.as_ref().filter(|_| self.has_padding);
+        adaptive.is_some_and(|it| it.choice.is_probing())
     }
 
-    /// Seals the padding that is due, behind the media of the same batch.
+    /// Seals the padding that is due, behind the media of the same batch. `follows`: whether media has just
+    /// left.
     #[cold]
     pub(super) fn send_padding<S: Sink>(
         &mut self,
         session: &mut Session,
         batch: &mut Batch<'_, S>,
+        follows: bool,
         now: Instant,
     ) {
         let Some(adaptive) = &mut self.adaptive else {
             return;
         };
         let (sent, next) = (session.numbered_bytes(), session.next_transport_number());
-        let mut bytes = adaptive.choice.padding(sent, next, now);
+        let mut bytes = adaptive.choice.padding(sent, next, follows, now);
+        self.has_padding = adaptive.choice.has_padding();
         let (place, repeats) = (adaptive.place, adaptive.choice.is_probing());
         let sender: SenderIndex = self.tracks[place].sender;
         self.tracks[place].keep_left(repeats);

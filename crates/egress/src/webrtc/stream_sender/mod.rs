@@ -69,6 +69,8 @@ pub struct StreamSender {
     protection: Option<Box<Protection>>,
     /// Chooses the layer of the video by what the path carries, where the stream has several.
     adaptive: Option<Box<Adaptive>>,
+    /// Whether padding leaves beside the media, or behind the next frame.
+    has_padding: bool,
     /// The layers that stand for their tracks: transcoded ones, and those in other codecs.
     fixed: SmallVec<[TrackLayer; 1]>,
     request: LayerRequest,
@@ -247,6 +249,7 @@ impl StreamSender {
             // The kernel's congestion control has the connection.
             self.ramp = None;
         }
+        let sent_before = session.numbered_bytes();
         if self.repairs.are_due(now) {
             self.send_repairs(session, &mut batch, now, counters);
         }
@@ -273,8 +276,9 @@ impl StreamSender {
         if self.fec_bytes().is_some() {
             self.send_fec(session, &mut batch, now, counters);
         }
-        if self.adaptive.is_some() {
-            self.send_padding(session, &mut batch, now);
+        if self.has_padding {
+            let follows = session.numbered_bytes() > sent_before;
+            self.send_padding(session, &mut batch, follows, now);
         }
         drop(batch);
         if self.has_nothing_waiting() {
@@ -321,13 +325,12 @@ impl StreamSender {
         batch: &mut Batch<'_, S>,
         now: Instant,
     ) -> Option<Option<FrameStamps>> {
-        let budget = session.budget(now);
         let track_sender = &self.tracks[place];
         let queued = track_sender.front()?;
         let is_video = track_sender.kind() == Kind::Video;
         let (packets, from) = (queued.unit.packet_count(), queued.sent);
         let allowance = if is_video {
-            self.allowance(queued, budget, now)
+            self.allowance(queued, session.budget(now), now)
         } else {
             packets
         };

@@ -68,6 +68,7 @@ impl StreamSender {
             ramp: None,
             protection: None,
             adaptive: None,
+            has_padding: false,
             fixed: SmallVec::new(),
             request: LayerRequest::default(),
             log: FrameLog::new(now),

@@ -243,6 +243,10 @@ impl Controller for Oracle {
         self.look(now, in_flight);
     }
 
+    fn heeds_sending(&self) -> bool {
+        true
+    }
+
     fn on_ack(&mut self, ack: &Ack<'_>) {
         self.look(ack.now, ack.in_flight);
     }
