@@ -55,6 +55,8 @@ pub struct Flow {
     limits: Option<Limits>,
     /// Packets in flight.
     in_flight: InFlight,
+    /// Whether the next packet leaves with other knowledge than the one before.
+    has_news: bool,
     /// Counters since the beginning.
     totals: Totals,
     /// When `totals.delivered` last rose.
@@ -121,6 +123,7 @@ impl Flow {
             round_trips: RoundTrips::new(),
             limits: None,
             in_flight: InFlight::default(),
+            has_news: true,
             totals: Totals::default(),
             delivered_at: None,
             flight_began: None,
@@ -146,19 +149,21 @@ impl Flow {
             // Nothing was in flight: idle time must not count as sending time.
             self.flight_began = Some(now);
             self.delivered_at = Some(now);
+            self.has_news = true;
+        }
+        if std::mem::take(&mut self.has_news) {
+            self.in_flight.depart(Departure {
+                delivered: self.totals.delivered,
+                delivered_at: self.delivered_at.unwrap_or(now),
+                flight_began: self.flight_began.unwrap_or(now),
+                newest_delivered: self.newest_delivered,
+                lost: self.totals.lost,
+                app_limited: self.app_limited_until.is_some(),
+            });
         }
         let size = u32::try_from(bytes).unwrap_or(u32::MAX);
         self.totals.sent += u64::from(size);
-        let departure = Departure {
-            delivered: self.totals.delivered,
-            delivered_at: self.delivered_at.unwrap_or(now),
-            flight_began: self.flight_began.unwrap_or(now),
-            newest_delivered: self.newest_delivered,
-            lost: self.totals.lost,
-            app_limited: self.app_limited_until.is_some(),
-        };
-        self.in_flight
-            .push(number, now, size, self.totals.sent, &departure);
+        self.in_flight.push(number, now, size, self.totals.sent);
         if self.limits.is_none() {
             let in_flight = self.in_flight.bytes();
             self.controller.on_sent(now, u64::from(size), in_flight);
@@ -180,6 +185,7 @@ impl Flow {
 
     /// Marks the rates of what is in flight as lower bounds of the path's.
     fn limit_rates(&mut self) {
+        self.has_news |= self.app_limited_until.is_none();
         let until = self.totals.delivered + self.in_flight.bytes();
         self.app_limited_until = Some(until.max(1));
     }
@@ -229,6 +235,7 @@ impl Flow {
             return;
         };
         self.acked.sort_unstable_by_key(|acked| acked.sent);
+        self.has_news = true;
         self.delivered_at = Some(now);
         self.flight_began = Some(packet.sent);
         self.newest_delivered = Some(DeliveredPacket {
@@ -324,6 +331,7 @@ impl Flow {
         let Some(newest_sent) = newest_sent else {
             return;
         };
+        self.has_news = true;
         self.totals.lost += bytes;
         self.lost_packets.extend(found);
         while self.lost_packets.len() > LOST_PACKETS_MAX {
@@ -440,6 +448,12 @@ impl Flow {
     /// Returns the counters since the beginning.
     pub const fn totals(&self) -> Totals {
         self.totals
+    }
+
+    /// Reads a part of what sending and feedback read, to load the memory into the processor's cache. The
+    /// returned number has no meaning.
+    pub fn prefetch(&self) -> u64 {
+        self.in_flight.prefetch() ^ self.totals.sent ^ self.totals.lost ^ self.window()
     }
 
     /// Returns the controller that decides for this flow.

@@ -85,16 +85,24 @@ impl InFlight {
         number >= self.first + self.packets.len() as u64
     }
 
-    /// Appends packet `number`, which is [new](Self::is_new). Numbers may be left out. `sent_total`: bytes sent in
-    /// all, this packet included.
-    pub(crate) fn push(
-        &mut self,
-        number: u64,
-        sent: Instant,
-        bytes: u32,
-        sent_total: u64,
-        departure: &Departure,
-    ) {
+    /// Begins another departure: the next packets that are appended leave with it. Those of which no
+    /// packet is in flight are dropped.
+    pub(crate) fn depart(&mut self, departure: Departure) {
+        let oldest = self.packets.front().and_then(Option::as_ref);
+        let kept = match oldest {
+            Some(oldest) => oldest.departure,
+            None => self.next_departure(),
+        };
+        while self.first_departure != kept {
+            self.departures.pop_front();
+            self.first_departure = self.first_departure.wrapping_add(1);
+        }
+        self.departures.push_back(departure);
+    }
+
+    /// Appends packet `number`, which is [new](Self::is_new) and leaves with the latest departure. Numbers may be
+    /// left out. `sent_total`: bytes sent in all, this packet included.
+    pub(crate) fn push(&mut self, number: u64, sent: Instant, bytes: u32, sent_total: u64) {
         if self.packets.is_empty() {
             self.first = number;
         }
@@ -103,38 +111,28 @@ impl InFlight {
             self.packets.extend((next..number).map(|_| None));
         }
         self.bytes += u64::from(bytes);
-        let departure = self.departure(departure);
         self.packets.push_back(Some(Packet {
             sent,
             sent_total,
             bytes,
-            departure,
+            departure: self.next_departure().wrapping_sub(1),
         }));
     }
 
-    /// Returns the number of a departure, which becomes the newest one, and drops those of which no packet is in
-    /// flight.
     #[expect(
         clippy::cast_possible_truncation,
         reason = "no flow has 2^32 packets in flight"
     )]
-    fn departure(&mut self, departure: &Departure) -> u32 {
-        let oldest = self.packets.iter().flatten().next();
-        let kept = match oldest {
-            Some(oldest) => oldest.departure,
-            None => self
-                .first_departure
-                .wrapping_add(self.departures.len() as u32),
-        };
-        while self.first_departure != kept {
-            self.departures.pop_front();
-            self.first_departure = self.first_departure.wrapping_add(1);
-        }
-        if self.departures.back() != Some(departure) {
-            self.departures.push_back(*departure);
-        }
-        let last = (self.departures.len() - 1) as u32;
-        self.first_departure.wrapping_add(last)
+    fn next_departure(&self) -> u32 {
+        self.first_departure
+            .wrapping_add(self.departures.len() as u32)
+    }
+
+    /// Reads a part of what sending and feedback read. The returned number has no meaning.
+    pub(crate) fn prefetch(&self) -> u64 {
+        let end =
+            |it: Option<&Option<Packet>>| it.and_then(Option::as_ref).map_or(0, |it| it.sent_total);
+        end(self.packets.front()) ^ end(self.packets.back())
     }
 
     /// Removes a packet; returns `None` if it was removed before.
@@ -154,5 +152,72 @@ impl InFlight {
     pub(crate) fn departure_of(&self, packet: &Packet) -> Option<&Departure> {
         let place = packet.departure.wrapping_sub(self.first_departure);
         self.departures.get(place as usize)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::time::Duration;
+
+    use super::*;
+    use proptest::prelude::*;
+
+    fn departure(delivered: u64, now: Instant) -> Departure {
+        Departure {
+            delivered,
+            delivered_at: now,
+            flight_began: now,
+            newest_delivered: None,
+            lost: 0,
+            app_limited: false,
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn each_packet_comes_back_with_its_own_departure(
+            steps in prop::collection::vec((0u8..4, 0u64..20), 1..400),
+        ) {
+            let start = Instant::now();
+            let mut in_flight = InFlight::default();
+            let mut kept = BTreeMap::new();
+            let (mut next, mut delivered, mut total) = (7, 0, 0);
+            let mut has_news = true;
+            for (kind, amount) in steps {
+                match kind {
+                    0 => {
+                        delivered += 1;
+                        has_news = true;
+                    }
+                    1 => {
+                        let first = kept.keys().next().copied().unwrap_or_default();
+                        let number = first + amount;
+                        let packet = in_flight.settle(number);
+                        let known = packet.as_ref().and_then(|it| in_flight.departure_of(it));
+                        let known = packet.zip(known).map(|(packet, departure)| {
+                            (packet.bytes(), packet.sent_total, departure.delivered)
+                        });
+                        prop_assert_eq!(known, kept.remove(&number));
+                    }
+                    _ => {
+                        // What is empty leaves with new knowledge, as a flow has it.
+                        if std::mem::take(&mut has_news) || in_flight.bytes() == 0 {
+                            in_flight.depart(departure(delivered, start));
+                            prop_assert!(in_flight.departures.len() <= in_flight.packets.len() + 1);
+                        }
+                        next += amount / 15;
+                        total += amount + 1;
+                        let sent = start + Duration::from_millis(next);
+                        prop_assert!(in_flight.is_new(next));
+                        in_flight.push(next, sent, amount as u32 + 1, total);
+                        prop_assert!(!in_flight.is_new(next));
+                        kept.insert(next, (amount + 1, total, delivered));
+                        next += 1;
+                    }
+                }
+                prop_assert_eq!(in_flight.bytes(), kept.values().map(|it| it.0).sum::<u64>());
+            }
+        }
     }
 }

@@ -169,6 +169,13 @@ impl SendHistory {
         self.sent.len()
     }
 
+    /// Reads a part of what sending and feedback read, to load the memory into the processor's cache. The
+    /// returned number has no meaning.
+    pub fn prefetch(&self) -> u64 {
+        let time = |it: Option<&Sent>| it.map_or(0, |it| it.at_us);
+        u64::from(time(self.sent.front()) ^ time(self.sent.back()))
+    }
+
     /// Returns whether no packet waits for feedback.
     pub fn is_empty(&self) -> bool {
         self.sent.is_empty()

@@ -306,6 +306,11 @@ impl CongestionControl {
         self.flow.controller().path_model().loss_floor
     }
 
+    /// Reads a part of what sending and feedback read, see [`Session::prefetch`](super::Session::prefetch).
+    pub(super) fn prefetch(&self) -> u64 {
+        self.flow.prefetch() ^ self.next ^ self.repair_credit ^ u64::from(self.last_sent.is_some())
+    }
+
     /// Returns the number of bytes sent so far.
     pub(super) const fn sent_bytes(&self) -> u64 {
         self.flow.totals().sent

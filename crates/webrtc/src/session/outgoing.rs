@@ -170,12 +170,12 @@ impl Session {
         self.transport_sequence += 1;
     }
 
-    /// Reads a part of everything that [`seal`](Self::seal) reads, to load it into the
+    /// Reads a part of everything that [`seal`](Self::seal) and transport feedback read, to load it into the
     /// processor's cache. The returned number has no meaning.
     ///
     /// A server with many sessions finds each one evicted from the nearer caches when it seals
     /// for it. Sealing would wait for those cache misses one after another; here they overlap.
-    /// Call it for the session after the one that is being sealed.
+    /// Call it for the session after the one that is served.
     pub fn prefetch(&self) -> u64 {
         let senders = self.senders.iter().map(Sender::prefetch).sum::<u64>();
         let keys = self
@@ -184,7 +184,9 @@ impl Session {
             .map_or(0, |keys| keys.outbound.prefetch());
         let own = self.transport_sequence + u64::from(self.timeout.is_some());
         let path = u64::from(self.ice.path().is_some());
-        senders ^ keys ^ own ^ path ^ self.history.len() as u64
+        let control = self.congestion.control();
+        let control = control.map_or(0, |it| it.prefetch() ^ self.history.prefetch());
+        senders ^ keys ^ own ^ path ^ control
     }
 
     /// Selects whether a sender's packets have the payload type of its redundancy (RFC 2198),

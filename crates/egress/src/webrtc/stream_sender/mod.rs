@@ -249,7 +249,7 @@ impl StreamSender {
             // The kernel's congestion control has the connection.
             self.ramp = None;
         }
-        let sent_before = session.numbered_bytes();
+        let next_before = session.next_transport_number();
         if self.repairs.are_due(now) {
             self.send_repairs(session, &mut batch, now, counters);
         }
@@ -277,7 +277,7 @@ impl StreamSender {
             self.send_fec(session, &mut batch, now, counters);
         }
         if self.has_padding {
-            let follows = session.numbered_bytes() > sent_before;
+            let follows = session.next_transport_number() > next_before;
             self.send_padding(session, &mut batch, follows, now);
         }
         drop(batch);

@@ -54,7 +54,12 @@ impl Worker {
             }
             let now = Instant::now();
             self.counters.received.add(batch.len() as u64);
-            for datagram in batch.iter_mut() {
+            let may_wait = batch.len() == batch.capacity();
+            let mut datagrams = batch.iter_mut().peekable();
+            while let Some(datagram) = datagrams.next() {
+                if let Some(next) = datagrams.peek() {
+                    self.prefetch(next.source.into());
+                }
                 let path = Path {
                     source: datagram.source.into(),
                     destination: self.destination(datagram.destination).into(),
@@ -64,12 +69,20 @@ impl Worker {
             }
             self.end_batch(now);
             self.dispatch();
-            if batch.len() < batch.capacity() {
+            if !may_wait {
                 return;
             }
         }
         // More datagrams may wait, and an edge-triggered poll does not report them again.
         self.waker.wake();
+    }
+
+    /// Loads the memory of the session at an address into the cache, ahead of its datagram.
+    fn prefetch(&mut self, source: TransportAddress) {
+        let key = self.peers.by_address(source);
+        if let Some(peer) = key.and_then(|key| self.peers.get_mut(key)) {
+            std::hint::black_box(peer.prefetch());
+        }
     }
 
     /// Counts the ICMP errors that the network returned. Nothing else is done about them: anybody
