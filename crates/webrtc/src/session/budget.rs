@@ -95,6 +95,13 @@ impl Session {
         Some(self.congestion.control_mut()?.repair_budget(now))
     }
 
+    /// Returns whether `bytes` to be sent again wait for the pacing rate alone. Where as much was sent again as
+    /// arrived, they wait for feedback. True without congestion control.
+    pub fn may_repair(&self, bytes: u64) -> bool {
+        let control = self.congestion.control();
+        control.is_none_or(|it| it.may_repair(bytes))
+    }
+
     /// Returns the instant at which `bytes` may be sent again, as [`budget_at`](Self::budget_at)
     /// does for new ones.
     pub fn repair_at(&mut self, bytes: u64, now: Instant) -> Option<Instant> {

@@ -274,6 +274,11 @@ impl CongestionControl {
         paced.min(self.repair_credit)
     }
 
+    /// Returns whether as much has arrived that `bytes` may be sent again.
+    pub(super) const fn may_repair(&self, bytes: u64) -> bool {
+        self.repair_credit >= bytes
+    }
+
     /// Records that `bytes` were sent again.
     pub(super) fn on_repair(&mut self, bytes: usize) {
         self.repair_credit = self.repair_credit.saturating_sub(bytes as u64);

@@ -22,7 +22,8 @@ impl StreamSender {
 
     #[inline]
     fn media_deadline(&self, session: &mut Session, now: Instant) -> Option<Instant> {
-        if let Some(repair) = self.repairs.timed() {
+        let repair = self.repairs.timed();
+        if let Some(repair) = repair.filter(|it| session.may_repair(it.bytes())) {
             return match session.has_congestion_control() {
                 true => session.repair_at(repair.bytes(), now),
                 false => self.spread_at(repair.bytes(), now).or(Some(now)),

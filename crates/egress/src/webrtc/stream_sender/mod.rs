@@ -41,7 +41,7 @@ use adaptive::{Adaptive, PADDING_INTERVAL};
 use moved_payload::MovedPayload;
 pub use protecting::ReceptionReport;
 pub use repairs::Nack;
-use repairs::Repairs;
+use repairs::{Repair, Repairs};
 
 /// Most bytes that header, extensions and authentication tag add to a payload.
 const SEALING_BYTES: u64 = 40;
@@ -263,7 +263,13 @@ impl StreamSender {
         } else {
             [Kind::Audio, Kind::Video]
         };
+        // Otherwise small packets of newer frames would always take what a large repair waits for.
+        let waits = |it: &Repair| budget.is_some() && session.may_repair(it.bytes());
+        let yields = self.repairs.front().is_some_and(waits);
         for kind in order {
+            if yields && kind == Kind::Video {
+                continue;
+            }
             for place in 0..self.tracks.len() {
                 if self.tracks[place].kind() != kind {
                     continue;
