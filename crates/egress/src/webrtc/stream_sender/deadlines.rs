@@ -23,12 +23,25 @@ impl StreamSender {
     #[inline]
     fn media_deadline(&self, session: &mut Session, now: Instant) -> Option<Instant> {
         let repair = self.repairs.timed();
-        if let Some(repair) = repair.filter(|it| session.may_repair(it.bytes())) {
-            return match session.has_congestion_control() {
-                true => session.repair_at(repair.bytes(), now),
-                false => self.spread_at(repair.bytes(), now).or(Some(now)),
-            };
+        let repair = repair.filter(|it| session.may_repair(it.bytes()));
+        let Some(repair) = repair else {
+            return self.video_deadline(session, now);
+        };
+        if !session.has_congestion_control() {
+            return self.spread_at(repair.bytes(), now).or(Some(now));
         }
+        let at = session.repair_at(repair.bytes(), now);
+        match self.repairs.are_next(|_| true) {
+            true => at,
+            false => at
+                .into_iter()
+                .chain(self.video_deadline(session, now))
+                .min(),
+        }
+    }
+
+    #[inline]
+    fn video_deadline(&self, session: &mut Session, now: Instant) -> Option<Instant> {
         let mut video_frames = self
             .tracks
             .iter()

@@ -41,7 +41,7 @@ use adaptive::{Adaptive, PADDING_INTERVAL};
 use moved_payload::MovedPayload;
 pub use protecting::ReceptionReport;
 pub use repairs::Nack;
-use repairs::{Repair, Repairs};
+use repairs::Repairs;
 
 /// Most bytes that header, extensions and authentication tag add to a payload.
 const SEALING_BYTES: u64 = 40;
@@ -263,9 +263,7 @@ impl StreamSender {
         } else {
             [Kind::Audio, Kind::Video]
         };
-        // Otherwise small packets of newer frames would always take what a large repair waits for.
-        let waits = |it: &Repair| budget.is_some() && session.may_repair(it.bytes());
-        let yields = self.repairs.front().is_some_and(waits);
+        let yields = budget.is_some() && self.repairs.are_next(|bytes| session.may_repair(bytes));
         for kind in order {
             if yields && kind == Kind::Video {
                 continue;
@@ -428,6 +426,7 @@ impl StreamSender {
             track_sender.note_sent(first_sequence, first, sealed);
         }
         if is_video {
+            self.repairs.yield_turn();
             self.pacer.sent(count, packets, now);
             if let (Some(ramp), Some(queued)) = (&mut self.ramp, track_sender.front()) {
                 let bytes = (from..from + count).map(|index| packet_bytes(&queued.unit, index));

@@ -97,6 +97,8 @@ pub(super) struct Repairs {
     used: u64,
     /// Whether the next repair waits until more was sent for the first time.
     lacks_credit: bool,
+    /// Whether a repair was the last that left.
+    had_turn: bool,
 }
 
 /// A repair that leaves once more.
@@ -149,6 +151,17 @@ impl Repairs {
     /// Returns the repair that leaves next at some time, and not only once more was sent.
     pub(super) fn timed(&self) -> Option<&Repair> {
         self.front().filter(|_| !self.lacks_credit)
+    }
+
+    /// Returns whether a repair leaves next, which `may_leave` as soon as the rate allows for its bytes. Smaller
+    /// packets of newer frames would always take what a large repair waits for, so that both take turns.
+    pub(super) fn are_next(&self, may_leave: impl FnOnce(u64) -> bool) -> bool {
+        !self.had_turn && self.front().is_some_and(|it| may_leave(it.bytes()))
+    }
+
+    /// Notes that media left.
+    pub(super) const fn yield_turn(&mut self) {
+        self.had_turn = false;
     }
 
     pub(super) fn len(&self) -> usize {
@@ -307,6 +320,7 @@ impl StreamSender {
                 }
             }
         }
+        self.repairs.had_turn |= count > 0;
         self.repairs.used += sent_again;
         let left = credit.map_or(u64::MAX, |it| it.saturating_sub(sent_again));
         self.repairs.lacks_credit = self.repairs.front().is_some_and(|it| it.bytes() > left);

@@ -263,7 +263,7 @@ impl TrackSender {
         let last = last.map(|it| self.shown_numbers(it));
         let number_shift = NumberShift::behind(last.unwrap_or_default(), self.numbers(first));
         let skipped = match to.drops_waiting {
-            true => self.drop_waiting(),
+            true => self.abandon_waiting(),
             false => self.skip_overdue(true, now),
         };
         self.legs.push(leg, number_shift);

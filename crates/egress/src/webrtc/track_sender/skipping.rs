@@ -168,6 +168,14 @@ impl TrackSender {
         dropped
     }
 
+    /// Drops all units that wait, also one of which packets left: the viewer moves to a layer that its path
+    /// carries, whose keyframe ends the gap.
+    pub(super) fn abandon_waiting(&mut self) -> usize {
+        let dropped = self.drop_waiting() + self.queue.len();
+        self.queue.clear();
+        dropped
+    }
+
     /// Returns how long the unit that leaves next has waited.
     pub(in crate::webrtc) fn front_waited(&self, now: Instant) -> Duration {
         let since = self.queue.front().map(|queued| queued.read_at);

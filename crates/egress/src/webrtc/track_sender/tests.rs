@@ -383,6 +383,27 @@ fn a_viewer_that_is_late_leaves_its_layer_without_what_waits() {
 }
 
 #[test]
+fn a_viewer_whose_path_is_too_narrow_does_not_finish_a_frame_of_the_layer_it_leaves() {
+    let now = Instant::now();
+    for drops_waiting in [true, false] {
+        let (mut track_sender, _) = on_layer_3(now);
+        let large = of_layer(3, 2, 66, false);
+        track_sender.offer(&large, now);
+        track_sender.advance(1, now);
+        track_sender.switch_to(LayerMove {
+            drops_waiting,
+            ..LayerMove::to(LayerIndex(1))
+        });
+        assert!(track_sender.cross(&of_layer(1, 50, 100, true), Some(&large), now));
+        let front = track_sender.front().expect("a frame");
+        let expected = if drops_waiting { (1, 0) } else { (3, 1) };
+        assert_eq!((front.unit.layer.0, front.sent), expected);
+        let before = track_sender.packet_of(103).expect("sent");
+        assert_eq!(track_sender.is_given_up(before), drops_waiting);
+    }
+}
+
+#[test]
 fn a_viewer_moves_back_to_its_layer_before_it_left() {
     let now = Instant::now();
     let (mut track_sender, _) = on_layer_3(now);
