@@ -15,6 +15,7 @@ mod layers;
 mod moved_payload;
 mod other_stream;
 mod protecting;
+mod repair_queue;
 mod repairs;
 
 use std::sync::{Arc, Mutex, PoisonError};
@@ -40,8 +41,8 @@ pub use adaptive::LayerReport;
 use adaptive::{Adaptive, PADDING_INTERVAL};
 use moved_payload::MovedPayload;
 pub use protecting::ReceptionReport;
+use repair_queue::Repairs;
 pub use repairs::Nack;
-use repairs::Repairs;
 
 /// Most bytes that header, extensions and authentication tag add to a payload.
 const SEALING_BYTES: u64 = 40;

@@ -140,7 +140,7 @@ pub(super) fn constant() -> Vec<Case> {
             forward: LinkSchedule::constant(limited(100)),
             targets: vec![
                 least(Figure::ShownRatio, 0.17),
-                most(Figure::StallMsMax, 1_000.0),
+                most(Figure::StallMsMax, 3_000.0),
             ],
             ..case()
         },
