@@ -2,9 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::time::Duration;
 
-use futures_util::future::join_all;
 use glassline_hub::StreamName;
 use glassline_recording::{
     Beginning, Catalogue, CatalogueError, CopyState, Mark, NewMark, RecordedFile, RecordedTrack,
@@ -12,14 +10,11 @@ use glassline_recording::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::missing::{Missing, MissingPart, PartKind};
+use super::folders::Asker;
+use super::missing::Missing;
 use super::others::{OtherServer, Question, micros, time};
 use super::pools::Origin;
 use super::{Listed, NoFootage, Playback, Subject};
-
-/// Longest wait for what the disk of one folder has of a stream. A disk that sleeps takes some ten seconds to
-/// spin up.
-const DISK_WITHIN: Duration = Duration::from_secs(15);
 
 /// The files and marks of a stream that one server has.
 #[derive(Debug, Default)]
@@ -91,6 +86,11 @@ impl Holdings {
         })
     }
 
+    pub(super) fn join(&mut self, other: Self) {
+        self.files.extend(other.files);
+        self.marks.extend(other.marks);
+    }
+
     pub(super) fn to_json(&self) -> Vec<u8> {
         let written = Written {
             files: self.files.iter().map(WrittenFile::of).collect(),
@@ -144,33 +144,19 @@ impl Playback {
     /// # Errors
     /// Returns [`NoFootage`] if the index of this server fails.
     pub(crate) async fn find(&self, of: &Subject, range: TimeRange) -> Result<Found, NoFootage> {
-        let folders = of.catalogue.by_folder().into_iter();
-        let here = join_all(folders.map(|(path, catalogue)| {
-            self.pools.add_folder(&path);
-            let (threads, stream) = (self.pools.of(Origin::Disk(&path)), of.stream.clone());
-            async move {
-                let looking = threads
-                    .reads
-                    .run(move || Holdings::of(&catalogue, &stream, range));
-                (path, tokio::time::timeout(DISK_WITHIN, looking).await)
-            }
-        }));
+        let stream = of.stream.clone();
+        let look = move |catalogue: &Catalogue| Holdings::of(catalogue, &stream, range);
+        let here = self.ask_folders(&of.catalogue, Asker::Reader, look);
         let question = Question::holdings(range);
         let there = of.ask_others(&question, |json| Holdings::parse(json, &of.stream));
         let (here, (there, missing)) = tokio::join!(here, there);
+        let here = here?;
         let mut found = Found {
-            missing,
+            missing: here.missing.and(missing),
             ..Found::default()
         };
-        for (path, holdings) in here {
-            match holdings {
-                Ok(holdings) => found.add(holdings.map_err(|_| NoFootage::Panicked)??, None),
-                Err(_) => found.missing.0.push(MissingPart {
-                    kind: PartKind::Folder,
-                    name: path.display().to_string(),
-                    why: format!("its disk gave nothing for {} s", DISK_WITHIN.as_secs()),
-                }),
-            }
+        for holdings in here.said {
+            found.add(holdings, None);
         }
         for (server, holdings) in there {
             found.add(holdings, Some(&server));
@@ -191,26 +177,24 @@ impl Playback {
         of: &Subject,
         range: TimeRange,
     ) -> Result<Listed<StageMinute>, NoFootage> {
-        let (catalogue, stream) = (of.catalogue.clone(), of.stream.clone());
-        let here = self
-            .pools
-            .disk
-            .run(move || catalogue.stage_minutes(&stream, range));
+        let stream = of.stream.clone();
+        let look = move |catalogue: &Catalogue| catalogue.stage_minutes(&stream, range);
+        let here = self.ask_folders(&of.catalogue, Asker::Reader, look);
         let question = Question::stages(range);
         let there = of.ask_others(&question, |json| {
             serde_json::from_slice::<Vec<StageMinute>>(json)
         });
         let (here, (there, missing)) = tokio::join!(here, there);
-        let here = here.map_err(|_| NoFootage::Panicked)??;
+        let here = here?;
         let mut minutes = BTreeMap::<u64, StageMinute>::new();
         let of_others = there.into_iter().flat_map(|(_, minutes)| minutes);
-        for minute in here.into_iter().chain(of_others) {
+        for minute in here.said.into_iter().flatten().chain(of_others) {
             let known = minutes.entry(minute.at_s);
             known.or_insert_with(|| minute.clone()).join(&minute);
         }
         Ok(Listed {
             items: minutes.into_values().collect(),
-            missing,
+            missing: here.missing.and(missing),
         })
     }
 
@@ -237,9 +221,7 @@ impl Playback {
             answer.map_err(|why| NoFootage::Unmarked(server.name.to_string(), why))?;
         }
         if is_here || others.is_empty() {
-            let catalogue = of.catalogue.clone();
-            let marking = self.pools.disk.run(move || catalogue.mark(mark));
-            marking.await.map_err(|_| NoFootage::Panicked)??;
+            self.mark_here(&of.catalogue, mark, Asker::Reader).await?;
         }
         Ok(())
     }

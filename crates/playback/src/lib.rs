@@ -27,6 +27,7 @@ mod assembly;
 mod body;
 mod clip;
 mod distant_file;
+mod folders;
 mod growing_files;
 mod holdings;
 mod missing;

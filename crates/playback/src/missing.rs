@@ -26,6 +26,14 @@ pub enum PartKind {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Missing(pub Vec<MissingPart>);
 
+impl Missing {
+    /// Adds the parts that `other` names.
+    pub(super) fn and(mut self, other: Self) -> Self {
+        self.0.extend(other.0);
+        self
+    }
+}
+
 impl fmt::Display for Missing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let parts = self.0.iter();

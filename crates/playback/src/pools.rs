@@ -2,13 +2,20 @@
 //! waiting, and no others.
 
 use std::collections::HashMap;
+use std::future::Future;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
-use glassline_runtime::BlockingPool;
+use glassline_runtime::{BlockingPool, Panicked};
+use tokio::time::{Instant, timeout_at};
 
 /// Reads of each origin at a time. A disk that hangs must not take the threads of everything else.
 const READS: usize = 16;
+
+/// Questions to the index of one folder at a time.
+const LOOKS: usize = 16;
 
 /// Files with an index that are made at the same time of what one origin has.
 const INDEXES: usize = 2;
@@ -31,13 +38,23 @@ pub(super) struct Threads {
     pub(super) reads: BlockingPool,
     /// Places for files with an index, which take much memory while they are made.
     pub(super) indexes: BlockingPool,
+    /// Questions of readers to the index of a folder.
+    pub(super) looks: Looks,
+    /// Questions of other servers: those of readers may all wait for other servers.
+    pub(super) answers: Looks,
+}
+
+/// Places for questions to the index of one folder. A folder that did not answer in time is silent, and is not
+/// asked again until it has answered: whoever needs all folders waits for it once.
+#[derive(Clone, Debug)]
+pub(super) struct Looks {
+    pub(super) places: BlockingPool,
+    is_silent: Arc<AtomicBool>,
 }
 
 /// The threads for each origin.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Pools {
-    /// Threads that look into the indexes of all disks at once.
-    pub(super) disk: BlockingPool,
     /// The threads of each folder of recordings, which may be on a disk of its own.
     folders: Mutex<HashMap<PathBuf, Threads>>,
     /// The threads of files that are in none of these folders.
@@ -45,8 +62,6 @@ pub(super) struct Pools {
     storage: Threads,
     /// The threads of each other server that something was read from.
     servers: Mutex<HashMap<Arc<str>, Threads>>,
-    /// Threads that answer other servers: those above may all wait for other servers.
-    pub(super) of_others: BlockingPool,
 }
 
 impl Default for Threads {
@@ -54,19 +69,56 @@ impl Default for Threads {
         Self {
             reads: BlockingPool::new(READS),
             indexes: BlockingPool::new(INDEXES),
+            looks: Looks::default(),
+            answers: Looks::default(),
         }
     }
 }
 
-impl Default for Pools {
+impl Default for Looks {
     fn default() -> Self {
         Self {
-            disk: BlockingPool::new(READS),
-            folders: Mutex::default(),
-            elsewhere: Threads::default(),
-            storage: Threads::default(),
-            servers: Mutex::default(),
-            of_others: BlockingPool::new(READS),
+            places: BlockingPool::new(LOOKS),
+            is_silent: Arc::default(),
+        }
+    }
+}
+
+impl Looks {
+    /// Runs `work`, which may wait for the disk. Returns `None` if that takes longer than `within`, and from
+    /// then on until the disk has answered.
+    pub(super) async fn run<T: Send + 'static>(
+        &self,
+        within: Duration,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Option<Result<T, Panicked>> {
+        if self.is_silent.load(Ordering::Relaxed) {
+            return None;
+        }
+        let until = Instant::now() + within;
+        let Ok(place) = timeout_at(until, self.places.place()).await else {
+            let places = self.places.clone();
+            self.note_silence(async move { places.place().await });
+            return None;
+        };
+        let mut running = tokio::spawn(place.run(work));
+        match timeout_at(until, &mut running).await {
+            Ok(ran) => Some(ran.unwrap_or(Err(Panicked))),
+            Err(_) => {
+                self.note_silence(running);
+                None
+            }
+        }
+    }
+
+    /// Asks nothing more until `answered` is there.
+    fn note_silence(&self, answered: impl Future<Output: Send> + Send + 'static) {
+        let is_silent = Arc::clone(&self.is_silent);
+        if !is_silent.swap(true, Ordering::Relaxed) {
+            tokio::spawn(async move {
+                drop(answered.await);
+                is_silent.store(false, Ordering::Relaxed);
+            });
         }
     }
 }

@@ -14,7 +14,6 @@ mod opened;
 mod tests;
 
 use std::net::IpAddr;
-use std::path::Path;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, SystemTime};
 
@@ -182,19 +181,23 @@ impl Playback {
     /// Returns [`NoFootage`] if there is nothing, or if the index fails.
     pub async fn past(&self, of: Subject, at: SystemTime) -> Result<PastFrom, NoFootage> {
         let now = calendar::now();
+        let (of, nearest, missing) = self.answering(of, at).await?;
         let mut files = PastFiles::new(of.clone());
         let mut newest = PastFiles::new(of.clone());
         tokio::join!(files.ask_ahead(at), newest.ask_ahead(now));
-        let looking = self.pools.disk.run(move || {
+        let nearest = nearest.unwrap_or_default();
+        let threads = self.pools.of(Origin::Disk(&nearest));
+        let looking = threads.reads.run(move || {
             let newest = newest.at_or_before(now)?;
             Search::begin(of, files, newest, at)
         });
         let search = looking.await.map_err(|_| NoFootage::Panicked)??;
         let origin = search.next.as_ref().map(PlacedFile::origin);
-        let origin = origin.unwrap_or(Origin::Disk(Path::new("")));
+        let origin = origin.unwrap_or(Origin::Disk(&nearest));
         let threads = self.pools.of(origin);
         let opening = threads.reads.run(move || search.open(at));
-        opening.await.map_err(|_| NoFootage::Panicked)?
+        let opened = opening.await.map_err(|_| NoFootage::Panicked)?;
+        opened.map_err(|error| error.without(&missing))
     }
 
     /// Opens a reading of the past for a session of `client`. The reading waits for a command to play.

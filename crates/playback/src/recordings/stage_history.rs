@@ -1,14 +1,15 @@
 //! The history of delays beside the recordings: a row a minute of each stream that is recorded.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use futures_util::FutureExt as _;
-use futures_util::future::BoxFuture;
+use futures_util::future::{BoxFuture, join_all};
 use glassline_hub::{Hub, StreamName};
 use glassline_latency::LatencyRegistry;
-use glassline_recording::{Recorders, RecordingState, RecordingStatus, StageMinute};
+use glassline_recording::{Catalogue, Recorders, RecordingState, RecordingStatus, StageMinute};
 use glassline_runtime::BlockingPool;
 
 /// Interval at which delays are looked at: the window of the figures.
@@ -23,8 +24,8 @@ pub(super) struct StageHistory {
     minute: u64,
     streams: BTreeMap<StreamName, BTreeMap<String, f32>>,
     next: Option<Instant>,
-    /// The one thread that may wait for a disk. A minute that finds it busy is not kept.
-    writing: BlockingPool,
+    /// The threads that wait for the disk of a folder. A minute of such a folder is not kept.
+    writing: HashMap<PathBuf, BlockingPool>,
 }
 
 impl StageHistory {
@@ -35,7 +36,7 @@ impl StageHistory {
             minute: 0,
             streams: BTreeMap::new(),
             next: None,
-            writing: BlockingPool::new(1),
+            writing: HashMap::new(),
         }
     }
 
@@ -81,29 +82,37 @@ impl StageHistory {
         recorders: &Recorders,
         statuses: &[RecordingStatus],
     ) -> Option<BoxFuture<'static, ()>> {
-        let mut rows = Vec::new();
+        let mut rows = HashMap::<PathBuf, Vec<_>>::new();
         for (stream, p95_ms) in std::mem::take(&mut self.streams) {
             let status = statuses.iter().find(|it| it.stream == stream);
-            let folder = status.and_then(|it| it.folder.clone());
-            let at_s = self.minute * 60;
-            rows.extend(folder.map(|it| (it, stream, StageMinute { at_s, p95_ms })));
+            if let Some(folder) = status.and_then(|it| it.folder.clone()) {
+                let at_s = self.minute * 60;
+                let minute = StageMinute { at_s, p95_ms };
+                rows.entry(folder).or_default().push((stream, minute));
+            }
         }
-        if rows.is_empty() || self.writing.is_used() {
-            return None;
+        self.writing.retain(|_, it| it.is_used());
+        let mut writing = Vec::new();
+        for (folder, rows) in rows {
+            if self.writing.contains_key(&folder) {
+                continue;
+            }
+            let thread = BlockingPool::new(1);
+            self.writing.insert(folder.clone(), thread.clone());
+            let catalogue = recorders.catalogue().clone();
+            writing.push(async move { thread.run(move || write(&catalogue, &folder, rows)).await });
         }
-        let (writing, catalogue) = (self.writing.clone(), recorders.catalogue().clone());
-        let write = async move {
-            let written = writing.run(move || {
-                for (folder, stream, minute) in rows {
-                    if let Err(error) = catalogue.add_stage_minute(&folder, &stream, &minute) {
-                        tracing::debug!(%stream, %error, "delays are not kept");
-                    }
-                }
-            });
-            // A panic is noted where it happens.
-            let _ = written.await;
-        };
-        Some(write.boxed())
+        // A panic is noted where it happens.
+        (!writing.is_empty()).then(|| join_all(writing).map(drop).boxed())
+    }
+}
+
+/// Writes minutes of streams that are recorded into `folder`. Blocks.
+fn write(catalogue: &Catalogue, folder: &Path, rows: Vec<(StreamName, StageMinute)>) {
+    for (stream, minute) in rows {
+        if let Err(error) = catalogue.add_stage_minute(folder, &stream, &minute) {
+            tracing::debug!(%stream, %error, "delays are not kept");
+        }
     }
 }
 
@@ -124,7 +133,7 @@ mod tests {
         fn wake(&self) {}
     }
 
-    fn plan(path: &std::path::Path) -> Plan {
+    fn plan(path: &Path) -> Plan {
         let of_stream = StreamPlan {
             folder: path.to_owned(),
             is_automatic: true,

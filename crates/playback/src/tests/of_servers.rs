@@ -1,5 +1,7 @@
 //! Recordings of two servers of a cluster.
 
+use futures_util::TryFutureExt as _;
+
 use super::*;
 
 impl Recorded {
@@ -37,6 +39,7 @@ pub(crate) enum Mood {
 #[derive(Debug)]
 pub(crate) struct SecondServer {
     catalogue: Option<Catalogue>,
+    playback: Playback,
     pub(crate) mood: Mutex<Mood>,
     /// Number of questions that the server was asked so far.
     pub(crate) asked: AtomicUsize,
@@ -46,6 +49,7 @@ impl SecondServer {
     pub(crate) fn new(of: Option<&Recorded>, mood: Mood) -> Arc<Self> {
         Arc::new(Self {
             catalogue: of.map(|it| it.catalogue.clone()),
+            playback: playback(),
             mood: Mutex::new(mood),
             asked: AtomicUsize::new(0),
         })
@@ -64,15 +68,15 @@ impl OtherServers for SecondServer {
         question: &'a Question,
     ) -> BoxFuture<'a, Result<bytes::Bytes, String>> {
         self.asked.fetch_add(1, Ordering::Relaxed);
-        let answer = match (*self.mood.lock().expect("no panic"), &self.catalogue) {
+        match (*self.mood.lock().expect("no panic"), &self.catalogue) {
             (Mood::Answers, Some(catalogue)) => {
-                let answer = question.clone().answer(catalogue, stream);
-                answer.map_err(|error| error.to_string())
+                let (catalogue, stream) = (catalogue.clone(), stream.clone());
+                let answering = self.playback.answer(catalogue, stream, question.clone());
+                answering.map_err(|error| error.to_string()).boxed()
             }
-            (Mood::Hangs, _) => return std::future::pending().boxed(),
-            _ => Err("no answer".to_owned()),
-        };
-        std::future::ready(answer).boxed()
+            (Mood::Hangs, _) => std::future::pending().boxed(),
+            _ => std::future::ready(Err("no answer".to_owned())).boxed(),
+        }
     }
 }
 

@@ -143,6 +143,17 @@ impl Catalogue {
         alone.collect()
     }
 
+    /// Returns a catalogue of the present folders but those for whose paths `is_left_out` holds.
+    #[must_use]
+    pub fn without(&self, is_left_out: impl Fn(&Path) -> bool) -> Self {
+        let mut folders = self.folders();
+        folders.retain(|it| !is_left_out(it.folder()));
+        Self {
+            folders: Arc::new(RwLock::new(folders)),
+            ..self.clone()
+        }
+    }
+
     /// Returns every stream that has recordings, by name.
     ///
     /// # Errors

@@ -7,6 +7,7 @@ use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use glassline_hub::StreamName;
+use glassline_runtime::small_file;
 use serde::{Deserialize, Serialize};
 
 use super::file::TimeRange;
@@ -108,7 +109,7 @@ impl Catalogue {
             days.dedup();
             for day in days {
                 let file = folder.folder().join(day).join(STAGES_FILE);
-                let text = match std::fs::read_to_string(&file) {
+                let text = match small_file::read_text(&file, 2 * BYTES_MAX) {
                     Ok(text) => text,
                     Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                     Err(error) => return Err(CatalogueError::Io { file, error }),
