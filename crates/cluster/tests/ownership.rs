@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use glassline_cluster::{Access, Policy};
+use glassline_cluster::record::StreamRecord;
+use glassline_cluster::{Access, Key, Policy};
 use glassline_cluster_sim::chaos::{self, room_name, source_name, stream_name};
 use glassline_cluster_sim::{Excuses, World};
 
@@ -140,7 +141,7 @@ fn all_participants_of_a_room_meet_at_one_node_and_again_at_another_when_it_dies
     // The last one closes the door: the name is free for everybody.
     world.leave_room(next[0], &name);
     world.run_until(seconds(21));
-    let key = glassline_cluster::Key::Stream(name.clone());
+    let key = Key::Stream(name.clone());
     assert!(world.memory.value(&key).is_none());
 }
 
@@ -253,8 +254,35 @@ fn a_deleted_bucket_is_written_back_within_35_seconds() {
     world.memory.delete_everything();
     world.run_until(seconds(95));
     for index in 0..30 {
-        let key = glassline_cluster::Key::Stream(stream_name(index));
+        let key = Key::Stream(stream_name(index));
         assert!(world.memory.value(&key).is_some(), "{key}");
+    }
+    assert_eq!(world.history.superseded_count(), 0);
+}
+
+#[test]
+fn a_damaged_record_is_written_back() {
+    let mut world = running(3);
+    let key = |index| Key::Stream(stream_name(index));
+    for index in 0..30 {
+        world.publish(index % 3, &stream_name(index), Policy::Refuse);
+    }
+    world.run_until(seconds(60));
+    for index in 0..32 {
+        let now = world.now();
+        world.memory.put(now, &key(index), "no record".into());
+    }
+    let rival = world
+        .publish(1, &stream_name(0), Policy::Refuse)
+        .expect("up");
+    let free = world
+        .publish(1, &stream_name(30), Policy::Refuse)
+        .expect("up");
+    world.run_until(seconds(95));
+    assert!(!world.is_admitted(rival) && world.is_admitted(free));
+    for index in 0..31 {
+        let entry = world.memory.value(&key(index)).expect("a value");
+        StreamRecord::parse(&entry.value).unwrap_or_else(|error| panic!("{index}: {error}"));
     }
     assert_eq!(world.history.superseded_count(), 0);
 }

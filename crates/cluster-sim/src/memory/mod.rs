@@ -238,10 +238,17 @@ impl Memory {
         self.log.clear();
     }
 
+    /// Writes a value whatever stands under `key`, and tells the watchers.
+    pub fn put(&mut self, now: Instant, key: &Key, value: Bytes) -> Version {
+        self.versions += 1;
+        let version = Version(self.versions);
+        self.set(now, key, Some(&Entry { value, version }));
+        version
+    }
+
     /// Loses each value with a probability, as a store does whose replicas disagree.
     pub fn lose_values(&mut self, probability: f64) {
-        let rng = &mut self.rng;
-        self.values.retain(|_, _| !rng.chance(probability));
+        self.values.retain(|_, _| !self.rng.chance(probability));
     }
 
     fn push(&mut self, at: Instant, step: Step) {
@@ -359,10 +366,7 @@ impl Memory {
                 if self.values.get(&key).map(|it| it.version) != expected {
                     return Err(CallError::Conflict);
                 }
-                self.versions += 1;
-                let version = Version(self.versions);
-                self.set(now, &key, Some(&Entry { value, version }));
-                Ok(Answered::Put(version))
+                Ok(Answered::Put(self.put(now, &key, value)))
             }
             Call::DeleteIf { key, expected } => {
                 if self.values.get(&key).map(|it| it.version) != Some(expected) {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use super::{Node, Purpose};
 use crate::engine::{Answered, Call, CallError, Entry, KeyKind, Scope, Version};
 use crate::name::{Key, NodeId, StreamName};
-use crate::record::{Fence, NodeRecord, NodeState, StreamRecord};
+use crate::record::{Fence, NodeRecord, NodeState, RECORD_VERSION, RecordError, StreamRecord};
 
 /// How long the record of a node of another region is taken as it was read.
 const NODE_FRESH: Duration = Duration::from_secs(60);
@@ -68,8 +68,11 @@ pub(super) struct Known {
 pub(super) enum Found {
     Nothing,
     Record(StreamRecord, Version),
-    /// A value that this software cannot read and therefore never overwrites.
-    Unreadable,
+    /// A record of a newer version of this software, which is never overwritten.
+    Newer,
+    /// A value that no node wrote, like what a tool or a faulty store leaves. The name counts as free, but for
+    /// its owner.
+    Damaged(Version),
 }
 
 /// Facts about one node.
@@ -87,21 +90,22 @@ impl Found {
         };
         match StreamRecord::parse(&entry.value) {
             Ok(record) => Self::Record(record, entry.version),
-            Err(_) => Self::Unreadable,
+            Err(RecordError::Version(version)) if version > RECORD_VERSION => Self::Newer,
+            Err(_) => Self::Damaged(entry.version),
         }
     }
 
     pub(super) const fn record(&self) -> Option<&StreamRecord> {
         match self {
             Self::Record(record, _) => Some(record),
-            Self::Nothing | Self::Unreadable => None,
+            Self::Nothing | Self::Newer | Self::Damaged(_) => None,
         }
     }
 
     pub(super) const fn fence(&self) -> Option<Fence> {
         match self {
             Self::Record(record, _) => Some(record.fence()),
-            Self::Nothing | Self::Unreadable => None,
+            Self::Nothing | Self::Newer | Self::Damaged(_) => None,
         }
     }
 }
@@ -234,8 +238,12 @@ impl Node {
     pub(super) fn on_changed(&mut self, key: Key, entry: Option<&Entry>) {
         match key {
             Key::Stream(name) => {
-                self.directory.lost.remove(&name);
-                self.learn(&name, &Found::new(entry));
+                let found = Found::new(entry);
+                match found {
+                    Found::Damaged(_) => self.note_lost(&name, &found),
+                    _ => drop(self.directory.lost.remove(&name)),
+                }
+                self.learn(&name, &found);
             }
             Key::Node(..) if entry.is_none() => self.node_deleted(&key),
             Key::Node(..) => self.learn_node(&key, entry),
@@ -249,9 +257,9 @@ impl Node {
         self.learn(name, &found);
     }
 
-    /// Remembers the record of another node that is gone although nobody was seen to delete it.
+    /// Remembers the record of another node that is gone or damaged although nobody was seen to delete it.
     pub(super) fn note_lost(&mut self, name: &StreamName, found: &Found) {
-        if *found != Found::Nothing {
+        if !matches!(found, Found::Nothing | Found::Damaged(_)) {
             self.directory.lost.remove(name);
             return;
         }

@@ -98,7 +98,7 @@ impl Node {
         let record = match found {
             None if self.presence.is_connected => return self.look_up(name),
             None | Some(Found::Nothing) => return self.answer_all(name, &ViewDecision::NotFound),
-            Some(Found::Unreadable) => {
+            Some(Found::Newer | Found::Damaged(_)) => {
                 return self.answer_all(name, &ViewDecision::Unavailable);
             }
             Some(Found::Record(record, _)) => record,

@@ -59,8 +59,9 @@ impl Node {
     /// Decides what to do about a record that was read in order to claim the name.
     pub(super) fn claim_found(&mut self, name: &StreamName, found: &Found) {
         let (record, version) = match found {
-            Found::Nothing => return self.claim_free(name),
-            Found::Unreadable => return self.give_up(name, Refusal::Unreadable),
+            Found::Nothing => return self.claim_free(name, None),
+            Found::Damaged(version) => return self.claim_free(name, Some(*version)),
+            Found::Newer => return self.give_up(name, Refusal::Unreadable),
             Found::Record(record, version) => (record.clone(), *version),
         };
         let inc = self.incarnation();
@@ -102,14 +103,14 @@ impl Node {
         }
     }
 
-    /// Claims a name that has no record. If the store lost the record of a node that lives, that node
-    /// is asked first: it writes its record back with its epoch.
-    fn claim_free(&mut self, name: &StreamName) {
+    /// Claims a name that has no record, or a damaged one. If the store lost the record of a node that lives,
+    /// that node is asked first: it writes its record back with its epoch.
+    fn claim_free(&mut self, name: &StreamName, damaged: Option<Version>) {
         let holding = self.claims.held.get(name);
         let is_told = holding.is_some_and(|it| it.is_serving && it.was_owned);
         match self.lost_record(name).filter(|_| !is_told) {
-            Some(record) => self.ask_owner(name, record, None),
-            None => self.write_claim(name, None),
+            Some(record) => self.ask_owner(name, record, damaged),
+            None => self.write_claim(name, damaged),
         }
     }
 

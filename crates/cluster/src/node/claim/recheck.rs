@@ -115,9 +115,9 @@ impl Node {
                 let record = record.clone();
                 self.fence(name, &record);
             }
-            // Gone, older, or of an earlier publisher of this process: written back. The same
+            // Gone, damaged, older, or of an earlier publisher of this process: written back. The same
             // may have happened to every other record.
-            Found::Record(_, version) => {
+            Found::Record(_, version) | Found::Damaged(version) => {
                 let version = *version;
                 self.doubt_all();
                 self.write_claim(name, Some(version));
@@ -126,7 +126,7 @@ impl Node {
                 self.doubt_all();
                 self.write_claim(name, None);
             }
-            Found::Unreadable => {}
+            Found::Newer => {}
         }
     }
 
