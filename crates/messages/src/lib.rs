@@ -27,6 +27,7 @@ mod counters;
 mod inbox;
 mod policy;
 mod publication;
+mod sender;
 mod servers;
 mod session;
 mod stats;
@@ -41,6 +42,8 @@ use glassline_hub::{StreamName, Wake};
 use glassline_sctp::channel::{Init, Message};
 
 pub use counters::DataCounters;
+use sender::Sender;
+
 pub use inbox::Inbox;
 pub use policy::DataPolicy;
 pub use publication::Publication;
@@ -123,6 +126,8 @@ pub struct Posted {
     pub(crate) first: FirstNumber,
     /// The message or event.
     pub(crate) content: PostedContent,
+    /// The sender of a message to a publisher; `None` for messages and events that come from one side alone.
+    pub(crate) sender: Option<Arc<Sender>>,
     /// Time at which it was posted.
     pub(crate) at: Instant,
 }
@@ -136,9 +141,11 @@ pub(crate) struct FirstNumber {
     pub(crate) number: u64,
 }
 
-/// The place of a message among those of its publisher.
-#[derive(Clone, Copy, Debug, Default)]
+/// The origin of a message, and its place among those of its publisher.
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Order {
+    /// The sender, where several share what may wait for the receiver.
+    pub(crate) sender: Option<Arc<Sender>>,
     /// The number that another server gave the message; `None` has it numbered here.
     pub(crate) first: Option<FirstNumber>,
     /// Number of messages before it that never came here, which leaves a gap in the numbers.
@@ -294,6 +301,7 @@ impl MessageBroker {
             number,
             first: order.first.unwrap_or(own),
             content,
+            sender: order.sender,
             at,
         });
         let mut has_receiver = false;

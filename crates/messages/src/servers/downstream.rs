@@ -11,6 +11,7 @@ use super::incoming::{self, Incoming, IncomingContent, IncomingError};
 use super::outgoing::Outgoing;
 use super::sequence::Sequence;
 use super::{DataPolicy, MessageLinks};
+use crate::sender::Sender;
 use crate::{Bounds, Inbox, MessageBroker, Order, PostedContent, Side};
 
 /// Number of viewers that may send as often as a viewer may, at one server at the same time.
@@ -27,6 +28,8 @@ pub struct Downstream {
     broker: Arc<MessageBroker>,
     inbox: Arc<Inbox>,
     arrival: Arc<TaskWaker>,
+    /// The viewers of the other server together.
+    sender: Arc<Sender>,
 }
 
 /// The rates at which the viewers of one server may send.
@@ -63,6 +66,7 @@ impl Downstream {
             inbox: broker.subscribe(Side::Viewers, waker),
             broker,
             arrival,
+            sender: Arc::default(),
         }
     }
 
@@ -124,6 +128,7 @@ impl Downstream {
         }
         // Messages of all viewers get numbers here: the publisher's server is the one that orders them.
         let order = Order {
+            sender: Some(Arc::clone(&self.sender)),
             first: None,
             missed: std::mem::take(missed),
         };

@@ -179,6 +179,7 @@ fn what_has_waited_too_long_is_not_sent_and_leaves_a_gap_where_channels_are_reli
             number: 3,
         },
         content: message(reliability),
+        sender: None,
         at: Instant::now() - age,
     };
     let length = |posted: &Posted| {

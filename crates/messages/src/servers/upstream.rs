@@ -180,6 +180,7 @@ impl Upstream {
             return counters.dropped_not_allowed.add(1);
         }
         let order = Order {
+            sender: None,
             first: Some(incoming.first),
             missed: std::mem::take(&mut self.missed),
         };

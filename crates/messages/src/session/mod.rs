@@ -15,6 +15,9 @@
 //! A peer that receives too slowly is not waited for. On a channel with partial reliability the
 //! oldest messages are dropped. A reliable channel that would lose a message is closed, so that the
 //! peer sees where the gap is, and opened again when closing is done.
+//!
+//! Viewers share what may wait for the publisher. Where that is full, the viewer with most of it loses messages
+//! and its reliable channel, and the publisher's channel stays open for the others.
 
 mod queues;
 
@@ -25,7 +28,8 @@ use glassline_runtime::{SessionId, TokenBucket};
 use glassline_sctp as sctp;
 use sctp::channel::{ChannelId, Channels, ClosedBy, Event, Limits, Message};
 
-use super::{Bounds, DataCounters, DataStats, MessageBroker, Posted, PostedContent, Side};
+use super::sender::Sender;
+use super::{Bounds, DataCounters, DataStats, MessageBroker, Order, Posted, PostedContent, Side};
 use queues::{ChannelQueues, SendRefusal};
 
 /// Interval at which the statistics are published. All shards share one registry, so this must not
@@ -81,6 +85,8 @@ pub struct Messages {
     expected: Option<u64>,
     queues: ChannelQueues,
     allowance: TokenBucket,
+    /// The peer as one of those whose messages wait for a publisher.
+    sender: Arc<Sender>,
     /// The statistics that were published last, and when.
     shown: Option<(Instant, DataStats)>,
     created: Instant,
@@ -112,6 +118,7 @@ impl Messages {
             association: Association::Opening,
             expected: None,
             queues: ChannelQueues::new(session, bounds),
+            sender: Arc::default(),
             allowance: {
                 // A second's worth of messages may come at once.
                 let per_s = f64::from(bounds.messages_per_s);
@@ -242,6 +249,9 @@ impl Messages {
                 } => self.queues.on_opened(channel, channels, now),
                 Event::Message { channel, message } => {
                     self.on_message(channel, message, now, counters);
+                    if let Some(cut) = self.sender.take_cut() {
+                        self.queues.close_cut(&cut, channels, now, counters);
+                    }
                 }
                 Event::Closed { channel, by } => self.on_closed(channel, by, now),
                 Event::Refused { stream, why } => {
@@ -287,7 +297,11 @@ impl Messages {
         }
         let channel = Arc::clone(&queue.init);
         let content = PostedContent::Message { channel, message };
-        let has_receiver = self.broker.post(self.side.other(), content, now);
+        let order = Order {
+            sender: (self.side == Side::Viewers).then(|| Arc::clone(&self.sender)),
+            ..Order::default()
+        };
+        let has_receiver = self.broker.pass_on(self.side.other(), order, content, now);
         if self.side != Side::Publisher && !has_receiver {
             self.queues.drop_one(&counters.messages_dropped_no_channel);
         }

@@ -9,6 +9,7 @@ use glassline_sctp as sctp;
 use sctp::channel::{ChannelId, Channels, Init, SendError};
 use sctp::{Reliability, SendError as AssociationError};
 
+use super::super::sender::{Sender, Shares};
 use super::super::{Bounds, DataCounters, DataStats, MessageCounts, Posted, PostedContent};
 
 /// Most unsent bytes of a channel in the association: enough for some batches of datagrams. Other
@@ -22,6 +23,8 @@ pub(super) struct ChannelQueues {
     pub(super) bounds: Bounds,
     all: Vec<ChannelQueue>,
     queued_bytes: usize,
+    /// Parts of that by sender, where the peer is a publisher.
+    shares: Shares,
     /// Labels of channels that the viewer closed and does not want to be opened again.
     declined: Vec<String>,
     pub(super) counts: MessageCounts,
@@ -47,6 +50,7 @@ impl ChannelQueues {
             bounds,
             all: Vec::new(),
             queued_bytes: 0,
+            shares: Shares::default(),
             declined: Vec::new(),
             counts: MessageCounts::default(),
         }
@@ -70,7 +74,7 @@ impl ChannelQueues {
     pub(super) fn remove(&mut self, channel: ChannelId) -> Option<ChannelQueue> {
         let index = self.all.iter().position(|it| it.channel == channel)?;
         let queue = self.all.remove(index);
-        self.queued_bytes -= queue.queued_bytes();
+        queue.queue.iter().for_each(|it| self.forget(it));
         Some(queue)
     }
 
@@ -78,6 +82,7 @@ impl ChannelQueues {
     pub(super) fn clear(&mut self) {
         self.all.clear();
         self.queued_bytes = 0;
+        self.shares.clear();
     }
 
     /// Opens no channel with this label from now on, until the peer opens one.
@@ -134,7 +139,7 @@ impl ChannelQueues {
             let queue = std::mem::take(&mut closing.queue);
             let channel = closing.channel;
             for posted in &queue {
-                self.queued_bytes -= posted.content.bytes();
+                self.forget(posted);
                 if self.send(channel, posted, channels, now, counters).is_err() {
                     self.drop_one(&counters.messages_dropped_slow);
                 }
@@ -194,6 +199,12 @@ impl ChannelQueues {
     ) {
         let bytes = posted.content.bytes();
         let bound = self.bounds.queue_bytes;
+        if let Some(sender) = &posted.sender
+            && !self.make_room(sender, bytes, counters)
+        {
+            posted.note_cut();
+            return self.drop_one(&counters.messages_dropped_slow);
+        }
         while self.queued_bytes + bytes > bound && !self.all[index].queue.is_empty() {
             if self.all[index].is_reliable() {
                 return self.give_up(index, channels, now, counters);
@@ -208,7 +219,45 @@ impl ChannelQueues {
             return self.drop_one(&counters.messages_dropped_slow);
         }
         self.queued_bytes += bytes;
+        self.shares.add(posted);
         self.all[index].queue.push_back(Arc::clone(posted));
+    }
+
+    /// Makes room for a message of one of several senders: whoever has most waiting loses its newest messages.
+    /// Returns whether there is room.
+    fn make_room(&mut self, sender: &Arc<Sender>, bytes: usize, counters: &DataCounters) -> bool {
+        while self.queued_bytes > 0 && self.queued_bytes + bytes > self.bounds.queue_bytes {
+            let Some(greatest) = self.shares.greatest_beside(sender, bytes) else {
+                return false;
+            };
+            let is_its = |posted: &Arc<Posted>| {
+                let sender = posted.sender.as_ref();
+                sender.is_some_and(|it| Arc::ptr_eq(it, &greatest))
+            };
+            let newest = self.all.iter_mut().find_map(|it| {
+                let place = it.queue.iter().rposition(is_its)?;
+                it.queue.remove(place)
+            });
+            let Some(newest) = newest else {
+                return false;
+            };
+            self.lose(&newest, &counters.messages_dropped_slow);
+        }
+        true
+    }
+
+    /// Closes a reliable channel of a sender whose message was dropped.
+    pub(super) fn close_cut(
+        &mut self,
+        init: &Init,
+        channels: &mut Channels,
+        now: Instant,
+        counters: &DataCounters,
+    ) {
+        let cut = |it: &ChannelQueue| !it.is_closing && it.is_reliable() && *it.init == *init;
+        if let Some(index) = self.all.iter().position(cut) {
+            self.give_up(index, channels, now, counters);
+        }
     }
 
     /// Hands the association the messages that it has room for, the channels in turn. Returns
@@ -235,7 +284,7 @@ impl ChannelQueues {
                     Err(_) => break,
                 }
                 self.all[index].queue.pop_front();
-                self.queued_bytes -= posted.content.bytes();
+                self.forget(&posted);
             }
         }
         moved
@@ -251,8 +300,9 @@ impl ChannelQueues {
     ) {
         let age = self.all[index].age_max(&self.bounds);
         let late = |posted: &Arc<Posted>| now.saturating_duration_since(posted.at) > age;
-        while self.all[index].queue.front().is_some_and(late) {
-            if self.all[index].is_reliable() {
+        while let Some(oldest) = self.all[index].queue.front().filter(|it| late(it)) {
+            // Of several senders, one must not cost the others the channel.
+            if self.all[index].is_reliable() && oldest.sender.is_none() {
                 return self.give_up(index, channels, now, counters);
             }
             self.drop_oldest(index, &counters.messages_dropped_expired);
@@ -294,11 +344,11 @@ impl ChannelQueues {
         counters: &DataCounters,
     ) {
         let queue = &mut self.all[index];
-        let bytes = queue.queued_bytes();
-        let dropped = std::mem::take(&mut queue.queue).len() as u64;
+        let waiting = std::mem::take(&mut queue.queue);
         queue.is_closing = true;
         channels.close(queue.channel, now);
-        self.queued_bytes -= bytes;
+        waiting.iter().for_each(|it| self.forget(it));
+        let (queue, dropped) = (&self.all[index], waiting.len() as u64);
         self.counts.dropped += dropped;
         counters.messages_dropped_slow.add(dropped);
         counters.channels_closed_slow.add(1);
@@ -306,7 +356,7 @@ impl ChannelQueues {
             session = %self.session,
             label = queue.init.label,
             dropped,
-            "reliable data channel closed: its peer receives more slowly than messages come"
+            "reliable data channel closed: messages come faster than they are received"
         );
     }
 
@@ -336,9 +386,21 @@ impl ChannelQueues {
 
     fn drop_oldest(&mut self, index: usize, counter: &Counter) {
         if let Some(oldest) = self.all[index].queue.pop_front() {
-            self.queued_bytes -= oldest.content.bytes();
-            self.drop_one(counter);
+            self.lose(&oldest, counter);
         }
+    }
+
+    /// Drops a message that was taken out of its queue.
+    fn lose(&mut self, posted: &Posted, counter: &Counter) {
+        self.forget(posted);
+        posted.note_cut();
+        self.drop_one(counter);
+    }
+
+    /// Counts a message that waits no longer.
+    fn forget(&mut self, posted: &Posted) {
+        self.queued_bytes -= posted.content.bytes();
+        self.shares.remove(posted);
     }
 
     pub(super) fn drop_one(&mut self, counter: &Counter) {
@@ -359,10 +421,6 @@ pub(super) enum SendRefusal {
 impl ChannelQueue {
     fn is_reliable(&self) -> bool {
         self.init.reliability == Reliability::Reliable
-    }
-
-    fn queued_bytes(&self) -> usize {
-        self.queue.iter().map(|posted| posted.content.bytes()).sum()
     }
 
     /// Returns how long a message may wait on this channel.

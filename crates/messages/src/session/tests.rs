@@ -396,6 +396,54 @@ fn a_slow_viewer_loses_its_reliable_channel_and_nobody_else_notices() {
 }
 
 #[test]
+fn a_viewer_that_floods_loses_alone() {
+    let mut scene = Scene::new(&[("ann", true), ("bob", true), ("eve", true)]);
+    let now = scene.now;
+    scene.publisher.open("words", Reliability::Reliable, now);
+    let open = |viewer: &mut End| viewer.open("words", Reliability::Reliable, now);
+    let mut channels: Vec<_> = scene.viewers.iter_mut().map(open).collect();
+    scene.run(MOMENT);
+    let closed = |end: &End| {
+        let closed = |event: &&Event| matches!(event, Event::Closed { .. });
+        end.heard.iter().filter(closed).count()
+    };
+    scene.publisher.is_deaf = true;
+    for word in ["one", "two", "three"] {
+        for _ in 0..8 {
+            let (now, before) = (scene.now, closed(&scene.viewers[0]));
+            let much = Message::binary(vec![7; 100_000]);
+            scene.viewers[0].say(channels[0], much, now);
+            scene.run(MOMENT);
+            if closed(&scene.viewers[0]) > before {
+                let now = scene.now;
+                channels[0] = scene.viewers[0].open("words", Reliability::Reliable, now);
+                scene.run(MOMENT);
+            }
+        }
+        for viewer in [1, 2] {
+            let now = scene.now;
+            scene.viewers[viewer].say(channels[viewer], Message::text(word), now);
+        }
+        scene.run(MOMENT);
+        let waiting = scene.publisher.messages.queues.stats().queued_bytes;
+        assert!(waiting <= BOUNDS.queue_bytes, "{waiting} bytes wait");
+        scene.publisher.is_deaf = false;
+        scene.run(Duration::from_secs(5));
+        scene.publisher.is_deaf = true;
+    }
+    let texts = scene.publisher.got().into_iter();
+    let texts = texts.filter(|(_, message)| message.kind == Kind::Text);
+    let words = labelled("words", &["one", "one", "two", "two", "three", "three"]);
+    assert_eq!(texts.collect::<Vec<_>>(), words);
+    assert_eq!(closed(&scene.publisher), 0, "others send on it");
+    assert!(closed(&scene.viewers[0]) > 0, "it is told of the gap");
+    assert_eq!(
+        [closed(&scene.viewers[1]), closed(&scene.viewers[2])],
+        [0, 0]
+    );
+}
+
+#[test]
 fn a_slow_viewers_unreliable_channel_skips_what_is_old() {
     let mut scene = Scene::new(&[("slow", false)]);
     let now = scene.now;
