@@ -17,6 +17,7 @@ use glassline_lab::congestion::report::{self, About, Report};
 use glassline_lab::congestion::sensitivity::{self, Sensitivity};
 use glassline_lab::congestion::session::{Arm, Scenario, Sessions};
 use glassline_lab::timestamp;
+use glassline_runtime::small_file;
 use glassline_sim::{Population, Sample};
 use indicatif::ProgressBar;
 
@@ -24,6 +25,9 @@ use super::files::{Output, OutputPaths, Outputs};
 use super::{interrupt, quantity, terminal};
 use crate::exit::{Failure, INTERRUPTED, THRESHOLD_MISSED};
 use crate::output;
+
+/// Most bytes of a file that describes a population.
+const POPULATION_BYTES_MAX: u64 = 1 << 20;
 
 /// Time between two samples of a session in `--session`.
 const SAMPLES: Duration = Duration::from_millis(100);
@@ -213,7 +217,7 @@ impl Options {
             return Population::parse(text).map_err(Failure::runtime);
         }
         let path = Path::new(&self.population);
-        let text = std::fs::read_to_string(path).map_err(|error| {
+        let text = small_file::read_text_or_pipe(path, POPULATION_BYTES_MAX).map_err(|error| {
             Failure::usage(format_args!(
                 "--population {}: {error}; give a TOML file, or the name of a built-in population: {}",
                 self.population,

@@ -1,5 +1,6 @@
 //! Flags of `bench jitter`, and the writing of its report.
 
+use std::io::ErrorKind;
 use std::path::Path;
 use std::process::ExitCode;
 use std::str::FromStr;
@@ -9,6 +10,7 @@ use clap::Args;
 use glassline_lab::condition::Condition;
 use glassline_lab::jitter::report::svg;
 use glassline_lab::jitter::{Comparison, ComparisonResult, Ours, Pace, Stream};
+use glassline_runtime::small_file;
 use glassline_sim::{Delays, Family};
 use serde::Serialize;
 
@@ -197,16 +199,16 @@ impl Options {
 /// Reads a file of delays; `unknown` says why `trace` is no family.
 fn file(trace: &str, unknown: &dyn std::fmt::Display) -> Result<Delays, Failure> {
     let path = Path::new(trace);
-    let size = std::fs::metadata(path)
-        .map_err(|error| Failure::usage(format_args!("{}: {error}; {unknown}", path.display())))?;
-    if size.len() > TRACE_BYTES_MAX {
-        return Err(Failure::usage(format_args!(
-            "{}: larger than 100 MiB; cut the trace",
-            path.display()
-        )));
-    }
-    let text = std::fs::read_to_string(path)
-        .map_err(|error| Failure::runtime(format_args!("{}: {error}", path.display())))?;
+    let text = small_file::read_text_or_pipe(path, TRACE_BYTES_MAX).map_err(|error| {
+        let named = format_args!("{}: {error}", path.display()).to_string();
+        match error.kind() {
+            ErrorKind::NotFound => Failure::usage(format_args!("{named}; {unknown}")),
+            ErrorKind::InvalidData => Failure::usage(format_args!(
+                "{named}; a trace is a text of at most 100 MiB"
+            )),
+            _ => Failure::runtime(named),
+        }
+    })?;
     Delays::parse(&text)
         .map_err(|error| Failure::usage(format_args!("{}: {error}", path.display())))
 }

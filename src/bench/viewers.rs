@@ -14,6 +14,7 @@ use glassline_lab::viewers::report::{Report, svg};
 use glassline_lab::viewers::run;
 use glassline_lab::viewers::threshold::Threshold;
 use glassline_lab::viewers::trouble::Trouble;
+use glassline_runtime::small_file;
 
 use super::files::{OutputPaths, Outputs};
 use super::interrupt;
@@ -130,6 +131,9 @@ const MEASURING_MIN: Duration = Duration::from_secs(1);
 
 /// Longest time of a step: a day.
 const MEASURING_MAX: Duration = Duration::from_secs(86_400);
+
+/// Most bytes of a JSON report of another run.
+const REPORT_BYTES_MAX: u64 = 64 << 20;
 
 pub(crate) fn run(options: &Options, quiet: bool) -> Result<ExitCode, Failure> {
     let plan = options.plan()?;
@@ -266,7 +270,8 @@ impl Options {
             let named = |reason: &dyn std::fmt::Display| {
                 Failure::usage(format_args!("--overlay {}: {reason}", path.display()))
             };
-            let text = std::fs::read_to_string(path).map_err(|error| named(&error))?;
+            let text = small_file::read_text_or_pipe(path, REPORT_BYTES_MAX);
+            let text = text.map_err(|error| named(&error))?;
             Report::from_json(&text).map_err(|error| named(&error))
         };
         self.overlay.iter().map(read).collect()

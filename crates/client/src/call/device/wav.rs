@@ -1,9 +1,10 @@
 //! WAV files as microphones and loudspeakers.
 
 use std::fs::File;
-use std::io::{BufReader, BufWriter};
+use std::io::{self, BufReader, BufWriter};
 use std::path::{Path, PathBuf};
 
+use glassline_net::is_named_pipe;
 use glassline_voice::Format;
 use hound::{SampleFormat, WavReader, WavSpec, WavWriter};
 
@@ -18,7 +19,8 @@ pub(super) struct Source {
 
 impl Source {
     pub(super) fn open(path: &Path) -> Result<Self, DeviceError> {
-        let reader = WavReader::open(path).map_err(|error| failure(path, &error))?;
+        let reader = opened(path).and_then(|file| WavReader::new(BufReader::new(file)));
+        let reader = reader.map_err(|error| failure(path, &error))?;
         let spec = reader.spec();
         let unsuited = |what: &str| DeviceError::File {
             path: path.to_owned(),
@@ -84,7 +86,12 @@ impl Sink {
             bits_per_sample: 16,
             sample_format: SampleFormat::Int,
         };
-        let writer = WavWriter::create(path, spec).map_err(|error| failure(path, &error))?;
+        let created = match is_named_pipe(path) {
+            // The header gets the length at the end, and a pipe does not go back.
+            true => Err(invalid("it is a pipe, to which no WAV file can be written").into()),
+            false => WavWriter::create(path, spec),
+        };
+        let writer = created.map_err(|error| failure(path, &error))?;
         Ok(Self {
             path: path.to_owned(),
             writer,
@@ -115,6 +122,18 @@ impl Sink {
             .finalize()
             .map_err(|error| failure(&path, &error))
     }
+}
+
+/// Opens a regular file: the thread that plays waits for no pipe, and a device has no end.
+fn opened(path: &Path) -> hound::Result<File> {
+    match std::fs::metadata(path)?.is_file() {
+        true => Ok(File::open(path)?),
+        false => Err(invalid("it is no regular file").into()),
+    }
+}
+
+fn invalid(why: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, why)
 }
 
 fn failure(path: &Path, error: &hound::Error) -> DeviceError {
@@ -151,6 +170,22 @@ mod tests {
             assert!(out.iter().all(|it| *it == 0.0));
         }
         std::fs::remove_file(&path).expect("ours");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn pipes_and_devices_are_refused_at_once() {
+        let pipe = std::env::temp_dir().join(format!("glassline-wav-{}", std::process::id()));
+        let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+        assert!(made.expect("mkfifo").success());
+        for path in [&*pipe, Path::new("/dev/zero")] {
+            let refused = Source::open(path).err().expect("no file").to_string();
+            assert!(refused.contains("no regular file"), "{refused}");
+        }
+        let format = Format::new(16_000, 1).expect("a voice's");
+        let refused = Sink::create(&pipe, format).err().expect("a pipe");
+        assert!(refused.to_string().contains("it is a pipe"), "{refused}");
+        std::fs::remove_file(&pipe).expect("ours");
     }
 
     #[test]
