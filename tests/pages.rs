@@ -1,10 +1,13 @@
 //! The pages of viewers beside the instruments: video first, video alone in another page, and a wall of
 //! many streams.
 
+use std::process::Command;
+
 use libtest_mimic::Failed;
 
 use crate::browser::{PATIENCE, ensure};
 use crate::peers::{Peer, Test};
+use crate::process::output_folder;
 use crate::server::Server;
 use crate::webdriver::Browser;
 
@@ -16,6 +19,8 @@ pub(crate) const TESTS: &[Test] = &[
     Test::of(&the_volume_is_kept_and_the_keys_change_it).needs(NEEDS),
     Test::of(&an_embedded_player_is_video_alone).needs(NEEDS),
     Test::of(&a_wall_shows_the_streams_that_fit_and_plays_the_one_that_is_clicked).needs(NEEDS),
+    Test::of(&the_list_says_of_each_codec_why_browsers_refuse_it)
+        .needs(&[Peer::Chromium, Peer::Ffmpeg]),
 ];
 
 /// Presses a key on the page, as a person does.
@@ -161,5 +166,50 @@ fn a_wall_shows_the_streams_that_fit_and_plays_the_one_that_is_clicked() -> Resu
         }
     };
     crate::process::eventually(PATIENCE, viewers)?;
+    Ok(())
+}
+
+/// Makes a film of MPEG-4 visual, and returns its path.
+fn film_of_mpeg4() -> Result<String, String> {
+    let folder = output_folder();
+    std::fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    let path = folder.join("mpeg4.mp4").display().to_string();
+    let mut command = Command::new("ffmpeg");
+    command.args(["-v", "error", "-y", "-f", "lavfi", "-i"]);
+    command.args(["testsrc=size=320x240:rate=25", "-t", "4", "-g", "25"]);
+    let status = command.args(["-c:v", "mpeg4", &path]).status();
+    match status
+        .map_err(|error| format!("ffmpeg: {error}"))?
+        .success()
+    {
+        true => Ok(path),
+        false => Err(format!("ffmpeg made no {path}")),
+    }
+}
+
+fn the_list_says_of_each_codec_why_browsers_refuse_it() -> Result<(), Failed> {
+    let film = film_of_mpeg4()?;
+    let server = Server::serve(&[
+        &format!("film={film}"),
+        &format!("never={film}?transcode=never"),
+        "demo",
+    ])?;
+    let browser = Browser::start()?;
+    browser.open(&server.url("/"))?;
+    for (name, said) in [
+        (
+            "film",
+            "browsers do not play MPEG-4; viewers can choose Play it anyway",
+        ),
+        ("never", "browsers do not play MPEG-4"),
+        ("demo", ""),
+    ] {
+        let row = format!(
+            "const rows = [...document.querySelectorAll('#rows tr')];
+             const row = rows.find((it) => it.innerText.includes('{name}') && /Live/.test(it.innerText));
+             return row && /×/.test(row.innerText) && (row.querySelector('.warned')?.innerText ?? '') === '{said}'"
+        );
+        browser.wait_until(PATIENCE, &row)?;
+    }
     Ok(())
 }

@@ -12,7 +12,7 @@ export const statusWord = (status) => WORDS[status] ?? status;
 export function statusDetail({ state, status, silent_s: silent, detail: reason }) {
   if (status === 'hangs') return `nothing for ${Math.round(silent)} s`;
   if (state === 'idle') return 'connects when somebody watches';
-  return reason ?? '';
+  return forPeople(reason ?? '');
 }
 
 /** Whether a stream needs somebody: its source fails, or is silent. */
@@ -25,24 +25,40 @@ export const plural = (number, one) => `${number} ${one}${number === 1 ? '' : 's
 export const forPeople = (text) => text.replace(/[;:.] (?:GET|HEAD|POST|PUT|PATCH|DELETE) \/[^;.]*/g, '').replaceAll('`', '');
 
 /** Names of codecs as people write them; SDP spells some of them in its own way. */
-const CODECS = { opus: 'Opus', 'mpeg4-generic': 'AAC', 'MP4A-LATM': 'AAC', PCMU: 'G.711 µ-law', PCMA: 'G.711 A-law' };
+const CODECS = {
+  opus: 'Opus',
+  'mpeg4-generic': 'AAC',
+  'MP4A-LATM': 'AAC',
+  PCMU: 'G.711 µ-law',
+  PCMA: 'G.711 A-law',
+  MPA: 'MPEG audio',
+  vorbis: 'Vorbis',
+  'MP4V-ES': 'MPEG-4',
+  MPV: 'MPEG-1/2',
+  MP2T: 'MPEG transport stream',
+};
 
 /** The name of a codec. */
 export const codecName = (codec) => CODECS[codec] ?? codec;
 
-/** Codecs of video that browsers play. */
-const PLAYED = ['H264', 'VP8', 'VP9', 'AV1'];
+/** Codecs of video that browsers play; H.265 only where the machine decodes it. */
+const PLAYED = ['H264', 'H265', 'VP8', 'VP9', 'AV1'];
 
 /** Why browsers refuse the video among `tracks`, of the dashboard or of the list of streams; '' if they do
- * not. */
+ * not. Only the list knows whether the server would encode it again. */
 export function refusal(tracks) {
   const video = (tracks ?? []).find(({ kind }) => kind === 'video');
   if (!video) return '';
   const { codec, browser } = video;
-  if (video.b_frames || (browser?.codec === null && /B-frames/.test(browser.note))) return 'browsers refuse B-frames; viewers can choose Play it anyway';
   if (codec === 'JPEG') return 'browsers show it as pictures';
-  const isPlayed = browser ? browser.codec !== null : PLAYED.includes(codec);
-  return isPlayed ? '' : `browsers do not play this ${codecName(codec)}`;
+  const hindrance = browser ? browser.hindrance : (video.b_frames && 'b_frames') || (!PLAYED.includes(codec) && 'codec');
+  if (!hindrance) return codec === 'H265' ? 'not every browser plays H265; viewers can choose Play it anyway' : '';
+  const why = {
+    b_frames: 'browsers refuse B-frames',
+    codec: `browsers do not play ${codecName(codec)}`,
+    no_idr_frames: 'browsers do not begin at its keyframes',
+  }[hindrance];
+  return (browser ? browser.transcode : hindrance === 'b_frames') ? `${why}; viewers can choose Play it anyway` : why;
 }
 
 /** What an operator did, by the operation of the API: a word for what was made, one for what was there. */

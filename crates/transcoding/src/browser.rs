@@ -64,6 +64,11 @@ pub struct BrowserView {
     /// The reason why browsers do not receive the track, or what is missing of it, and what to do; null
     /// if nothing is.
     pub note: Option<String>,
+    /// The reason why browsers do not show the video: `codec`, `b_frames` or `no_idr_frames`; null if
+    /// nothing does.
+    pub hindrance: Option<&'static str>,
+    /// Whether `?transcode` makes browsers show the video.
+    pub transcode: bool,
     /// The transcoding of the track while viewers need it; null without one.
     pub transcoding: Option<TranscodingCost>,
 }
@@ -212,12 +217,11 @@ impl Transcoders {
             Ok(source) => match self.refusal(stream, layout, index, Kind::Audio) {
                 Some(reason) => BrowserView::refused(reason.to_string()),
                 None => BrowserView {
-                    codec: Some(source.transcoded().codec.encoding_name()),
                     note: self
                         .trouble(stream, layout, index)
                         .or_else(|| source.loss())
                         .or_else(|| source.mixdown()),
-                    transcoding: None,
+                    ..BrowserView::received(source.transcoded().codec)
                 },
             },
         }
@@ -244,22 +248,18 @@ impl Transcoders {
             .or_else(|| full().map(|it| it.to_string()));
         let trouble = self.trouble(stream, layout, index);
         if let Some((_, other)) = in_another_codec(track, |_| true) {
-            return BrowserView {
-                codec: Some(other.codec.encoding_name()),
-                note: None,
-                transcoding: None,
-            };
+            return BrowserView::received(other.codec);
         }
         if choice == Transcode::Always
             && refusal.is_none()
             && let Ok(source) = source
         {
             return BrowserView {
-                codec: Some(source.transcoded().codec.encoding_name()),
                 note: trouble,
-                transcoding: None,
+                ..BrowserView::received(source.transcoded().codec)
             };
         }
+        let transcode = refusal.is_none();
         let remedy = match (refusal, trouble) {
             (None, Some(trouble)) => format!("with ?transcode: {trouble}"),
             (Some(refusal), _) if choice == Transcode::Always => refusal,
@@ -267,18 +267,32 @@ impl Transcoders {
             (None, None) => ENCODED_AGAIN.to_owned(),
         };
         let (codec, effect) = (track.codec, hindrance.effect());
-        BrowserView::refused(format!(
-            "{codec} {effect}; {}; {remedy}",
-            hindrance.remedy()
-        ))
+        let note = format!("{codec} {effect}; {}; {remedy}", hindrance.remedy());
+        BrowserView {
+            hindrance: Some(hindrance.as_str()),
+            transcode,
+            ..BrowserView::refused(note)
+        }
     }
 }
 
 impl BrowserView {
+    const fn received(codec: Codec) -> Self {
+        Self {
+            codec: Some(codec.encoding_name()),
+            note: None,
+            hindrance: None,
+            transcode: false,
+            transcoding: None,
+        }
+    }
+
     const fn refused(note: String) -> Self {
         Self {
             codec: None,
             note: Some(note),
+            hindrance: None,
+            transcode: false,
             transcoding: None,
         }
     }
@@ -349,11 +363,9 @@ fn oversized_keyframe(stream: &Stream, track: TrackIndex) -> Option<String> {
 /// Returns how browsers receive a track that is not transcoded.
 fn view_of(track: &Track) -> BrowserView {
     let codec = track.codec;
-    let plays = track.is_played_by_browsers();
-    BrowserView {
-        codec: plays.then(|| codec.encoding_name()),
-        note: (!plays).then(|| format!("browsers do not play {codec}")),
-        transcoding: None,
+    match track.is_played_by_browsers() {
+        true => BrowserView::received(codec),
+        false => BrowserView::refused(format!("browsers do not play {codec}")),
     }
 }
 
