@@ -17,6 +17,8 @@ export class Thumbnail {
     this.image = html('img', { class: 'thumbnail', alt: '', hidden: '' });
     this.tracks = '';
     this.nextMs = 0;
+    /** Whether the server makes no pictures of the codec. */
+    this.isWithout = false;
   }
 
   /** Asks for a new picture when it is time, and never again where the codec has no decoder. */
@@ -24,6 +26,7 @@ export class Thumbnail {
     const described = (tracks ?? []).map(({ codec }) => codec).join();
     if (described !== this.tracks) {
       this.tracks = described;
+      this.isWithout = false;
       this.nextMs = 0;
     }
     const isAudioAlone = described !== '' && tracks.every(({ kind }) => kind === 'audio');
@@ -34,6 +37,7 @@ export class Thumbnail {
       this.show(URL.createObjectURL(await answer.blob()));
       this.nextMs = performance.now() + this.renewMs;
     } catch (error) {
+      this.isWithout = error.status === 501;
       if (![404, 501].includes(error.status)) this.nextMs = performance.now() + RETRY_MS;
     }
   }

@@ -82,7 +82,7 @@ function fill(parts, stream) {
   parts.button.dataset.state = state;
   parts.pill.dataset.state = state;
   setText(parts.pill, statusWord(state));
-  setText(parts.detail, statusDetail(stream));
+  setText(parts.detail, statusDetail(stream) || (parts.thumbnail.isWithout ? 'no picture of this codec' : ''));
   if (!seen.has(parts.button)) return;
   parts.thumbnail.renewMs = Math.max(RENEW_LEAST_MS, seen.size * RENEW_EACH_MS);
   parts.thumbnail.update(stream);
