@@ -18,6 +18,10 @@ use super::transcoders::Transcoders;
 /// frames.
 const LOOK_AFTER: Duration = Duration::from_secs(3);
 
+/// The way out of a viewer, and that of whoever runs the server.
+const AUTO: &str = "viewers can have the server encode it again by Play it anyway, and `transcode: always` at \
+    the source does so for all";
+
 /// Looks at each stream that begins, until the server stops.
 pub async fn hint(
     hub: Arc<Hub>,
@@ -47,11 +51,11 @@ pub async fn hint(
                 for (name, _) in ready {
                     let Some(stream) = hub.stream(name.as_str()) else { continue };
                     let found = transcoders.hint(&stream);
-                    let before = told.insert(name.clone(), found.as_ref().map(|(it, _)| *it));
-                    if let Some((hindrance, hint)) = found
-                        && before != Some(Some(hindrance))
+                    let before = told.insert(name.clone(), found.as_ref().map(|it| it.hindrance));
+                    if let Some(hint) = found
+                        && before != Some(Some(hint.hindrance))
                     {
-                        tracing::warn!(stream = %name, "{hint}");
+                        tracing::warn!(stream = %name, remedy = hint.hindrance.remedy(), "{}", hint.text());
                     }
                 }
             }
@@ -85,9 +89,27 @@ fn note(
     }
 }
 
+/// The warning in the log about a stream whose video browsers cannot show.
+struct Hint {
+    codec: Codec,
+    hindrance: Hindrance,
+    /// The way of the server to help, or the reason why there is none.
+    way_out: String,
+}
+
+impl Hint {
+    /// Returns the text without the settings of sources, which are a field of their own: the log cuts long
+    /// fields.
+    fn text(&self) -> String {
+        let (codec, effect) = (self.codec, self.hindrance.effect());
+        let way_out = &self.way_out;
+        format!("browsers cannot show its video: {codec} {effect}; {way_out}")
+    }
+}
+
 impl Transcoders {
     /// Returns why browsers cannot show the video of `stream`, and the way out; `None` if they can.
-    fn hint(&self, stream: &glassline_hub::Stream) -> Option<(Hindrance, String)> {
+    fn hint(&self, stream: &glassline_hub::Stream) -> Option<Hint> {
         let tracks = stream.tracks();
         let videos = TrackIndex::enumerate(tracks.iter());
         // What a transport stream lacks is said when the file is opened.
@@ -98,17 +120,34 @@ impl Transcoders {
         let way_out = match (self.video_source(track), self.choice(stream)) {
             (Err(reason), _) => reason,
             (Ok(_), Transcode::Always | Transcode::Never) => return None,
-            (Ok(_), Transcode::Auto) => {
-                "or let the server encode it again: viewers ask for it by Play it anyway, and with \
-                 `transcode: always` at the source every viewer gets it"
-                    .to_owned()
-            }
+            (Ok(_), Transcode::Auto) => AUTO.to_owned(),
         };
-        let (codec, effect) = (track.codec, hindrance.effect());
-        let remedy = hindrance.remedy();
-        Some((
+        Some(Hint {
+            codec: track.codec,
             hindrance,
-            format!("browsers cannot show its video: {codec} {effect}; {remedy}; {way_out}"),
-        ))
+            way_out,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Characters of one field of the log, as `src/logging/fields.rs` has them.
+    const FIELD_CHARS: usize = 300;
+
+    #[test]
+    fn the_log_has_room_for_the_way_out_and_the_remedy() {
+        for hindrance in [Hindrance::Codec, Hindrance::BFrames, Hindrance::NoIdrFrames] {
+            let hint = Hint {
+                codec: Codec::Mpeg4Visual,
+                hindrance,
+                way_out: AUTO.to_owned(),
+            };
+            for text in [&hint.text(), hindrance.remedy()] {
+                assert!(text.chars().count() <= FIELD_CHARS, "{text}");
+            }
+        }
     }
 }
