@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use clap::Subcommand;
 use glassline_config::{Auth, Config};
-use glassline_ingest::Input;
+use glassline_ingest::{Input, SourceSpec, StartError};
 use glassline_runtime::small_file;
 use glassline_server::Tried;
 
@@ -90,6 +90,10 @@ fn import(file: &Path, out: Option<&Path>, quiet: bool) -> Result<ExitCode, Fail
         let line = format!("{}:{note}", file.display());
         eprintln!("{}", logging::escaped_lines(&line));
     }
+    if let Some(trouble) = &imported.trouble {
+        let line = format!("{}: the result needs a change: {trouble}", file.display());
+        eprintln!("{}", logging::escaped_lines(&line));
+    }
     if !quiet {
         let left = imported.notes.len();
         eprintln!(
@@ -98,10 +102,12 @@ fn import(file: &Path, out: Option<&Path>, quiet: bool) -> Result<ExitCode, Fail
             imported.of
         );
     }
-    Ok(match imported.notes.is_empty() {
-        true => ExitCode::SUCCESS,
-        false => ExitCode::from(CHECK_FAILED),
-    })
+    Ok(
+        match imported.notes.is_empty() && imported.trouble.is_none() {
+            true => ExitCode::SUCCESS,
+            false => ExitCode::from(CHECK_FAILED),
+        },
+    )
 }
 
 /// Checks a file; `is_tried`: also tries what it names.
@@ -115,6 +121,7 @@ fn check(file: &Path, is_tried: bool, quiet: bool) -> Result<ExitCode, Failure> 
     config
         .check_programs(&specs)
         .map_err(|error| wrong(&error))?;
+    check_kinds(specs).map_err(|error| wrong(&error))?;
     glassline_server::check_certificates(&config).map_err(|error| wrong(&error))?;
     if !quiet {
         output::print(&format!("{}: ok\n{}", file.display(), summary(&config)))?;
@@ -246,6 +253,19 @@ fn who_may_watch(auth: &Auth) -> String {
     format!("viewers need {}", ways.join(", or "))
 }
 
+/// Checks that each source is of a kind that the server has.
+fn check_kinds(specs: Vec<SourceSpec>) -> Result<(), StartError> {
+    for SourceSpec { name, input } in specs {
+        if let Input::Files(files) = &input
+            && let Some(path) = files.of_no_kind()
+        {
+            let path = path.to_owned();
+            return Err(StartError::Kind { name, path });
+        }
+    }
+    Ok(())
+}
+
 /// A note on each file that does not exist on this machine, and on each option that may be misspelt.
 fn notes(input: &Input) -> String {
     let files = match input {
@@ -289,6 +309,20 @@ mod tests {
             assert!(text.contains(wanted), "{wanted} in\n{text}");
         }
         assert!(!text.contains("swordfish") && !text.contains("hunter2"));
+    }
+
+    #[test]
+    fn a_camera_without_its_scheme_is_refused_before_the_start() {
+        let check = |source: &str| {
+            let yaml = format!("sources: {{cam: {source}}}\n");
+            let config = Config::from_yaml(&yaml, "t.yml").expect("a good file");
+            check_kinds(config.specs()).map_err(|error| error.to_string())
+        };
+        let refused = check("192.168.1.5/stream1").expect_err("no file, and no camera");
+        assert!(refused.contains("rtsp://"), "{refused}");
+        for good in ["film.mp4", "rtsp://192.0.2.1/x", "demo", "film.avi"] {
+            assert_eq!(check(good), Ok(()), "{good}");
+        }
     }
 
     #[test]

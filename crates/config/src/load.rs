@@ -93,7 +93,22 @@ pub(super) fn plain(text: &str) -> Option<&'static str> {
     })
 }
 
+/// Keys at the top of configurations of MediaMTX and go2rtc.
+const FOREIGN_KEYS: [&str; 5] = [
+    "paths",
+    "pathDefaults",
+    "rtspAddress",
+    "webrtcAddress",
+    "streams",
+];
+
 pub(super) fn unknown_key(key: &str, known: &[&str]) -> String {
+    if FOREIGN_KEYS.contains(&key) && known.contains(&"sources") {
+        return format!(
+            "unknown key '{key}': of MediaMTX or go2rtc? `glassline config import FILE` makes a \
+             configuration of this server"
+        );
+    }
     match nearest(key, known.iter().copied()) {
         Some(meant) => format!("unknown key '{key}': did you mean '{meant}'?"),
         None => format!(

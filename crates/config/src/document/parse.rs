@@ -83,7 +83,11 @@ impl Parsing<'_, '_> {
         let (event, span) = event.map_err(|error| {
             let (line, column) = (error.marker().line(), error.marker().col());
             let place = Some((line as u64, column as u64 + 1));
-            self.error_at(place, &error.info())
+            let (reason, tabs) = (error.info(), "tabs");
+            match reason.starts_with(tabs) {
+                true => self.error_at(place, &format!("{reason}: indent with spaces")),
+                false => self.error_at(place, &reason),
+            }
         })?;
         Ok((owned(event), span))
     }

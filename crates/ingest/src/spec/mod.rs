@@ -13,6 +13,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use glassline_demux::Format;
 use glassline_hub::{Ladder, StreamName, Transcode};
 
 use crate::spelling::nearest;
@@ -342,6 +343,19 @@ impl fmt::Display for FileSource {
             separator = '&';
         }
         Ok(())
+    }
+}
+
+impl FileSource {
+    /// Returns the first path that is no file of media by its extension, and no named pipe: a source of
+    /// another kind may be meant.
+    pub fn of_no_kind(&self) -> Option<&Path> {
+        let is_known = |path: &&PathBuf| {
+            let has_format = Format::of(path).is_some() || Format::unread(path).is_some();
+            has_format || glassline_net::is_named_pipe(path)
+        };
+        let unknown = self.paths.iter().find(|path| !is_known(path));
+        unknown.map(PathBuf::as_path)
     }
 }
 
