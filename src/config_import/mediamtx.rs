@@ -14,11 +14,6 @@ const LEFT_OUT: &[(&str, &str, &str)] = &[
         "",
         "no RTMP here: FFmpeg or OBS publish by WHIP or RTSP",
     ),
-    (
-        "hls",
-        "",
-        "HLS is always on, at `/NAME/hls/index.m3u8` of `http`; `hls` tunes it",
-    ),
     ("srt", "", "no SRT here"),
     ("moq", "", "MoQ is set by `quic`"),
     (
@@ -76,7 +71,7 @@ const TUNING: &[&str] = &[
     "write",
     "udp",
     "sysLog",
-    "runOn",
+    "runOnConnectRestart",
 ];
 
 /// Keys of a path that this server has no part for: key, MediaMTX's default, and why.
@@ -110,6 +105,26 @@ const LEFT_OUT_OF_PATHS: &[(&str, &str, &str)] = &[
         "runOnReady",
         "",
         "set a hook: `hooks: [{on: [publish], command: […]}]`",
+    ),
+    (
+        "runOnAvailable",
+        "",
+        "set a hook: `hooks: [{on: [publish], command: […]}]`",
+    ),
+    (
+        "runOnOnline",
+        "",
+        "set a hook: `hooks: [{on: [publish], command: […]}]`",
+    ),
+    (
+        "runOnOffline",
+        "",
+        "set a hook: `hooks: [{on: [unpublish], command: […]}]`",
+    ),
+    (
+        "runOnUnavailable",
+        "",
+        "set a hook: `hooks: [{on: [unpublish], command: […]}]`",
     ),
     (
         "runOnNotReady",
@@ -177,7 +192,9 @@ fn leave_out(table: &[(&str, &str, &str)], entry: &YamlEntry, tuning: &[&str], d
         return;
     }
     match table.iter().find(|(known, ..)| *known == key) {
-        Some((_, default, _)) if value.items().iter().all(|it| it.text() == *default) => {}
+        Some((_, default, _))
+            if value.entries().is_empty()
+                && value.items().iter().all(|it| it.text() == *default) => {}
         Some((_, _, why)) => draft.note(entry.line, key, *why),
         None if tuning.iter().any(|it| key.starts_with(it)) => {}
         None => draft.note(entry.line, key, "unknown here"),
@@ -193,6 +210,7 @@ impl Listeners<'_> {
     fn take(&self, draft: &mut Draft) {
         let is_off = |key: &str| self.root.get(key).is_some_and(|it| !is_on(it));
         self.webrtc(draft);
+        self.hls(draft);
         if is_off("rtsp") {
             draft.set("rtsp", "address", "null");
         } else {
@@ -276,6 +294,14 @@ impl Listeners<'_> {
             .origins
             .extend(origins.into_iter().filter(|it| it != "*" && !it.is_empty()));
         self.ice_servers(draft);
+    }
+
+    fn hls(&self, draft: &mut Draft) {
+        let Some(hls) = self.root.get("hls") else {
+            return;
+        };
+        let why = "HLS is always on, at `/NAME/hls/index.m3u8` of `http`; `hls` tunes it";
+        draft.note(hls.line, "hls", why);
     }
 
     fn ice_servers(&self, draft: &mut Draft) {
@@ -391,7 +417,20 @@ fn path(entry: &YamlEntry, defaults: &[YamlEntry], draft: &mut Draft) {
 
 /// Notes the keys of a path, or of all paths, that could not be taken.
 fn left_out_of_path(keys: &[YamlEntry], draft: &mut Draft) {
-    const TUNING: &[&str] = &["record", "rpiCamera", "rtspUDP", "runOn", "mpegts"];
+    const TUNING: &[&str] = &[
+        "record",
+        "rpiCamera",
+        "rtspUDP",
+        "mpegts",
+        "runOnInitRestart",
+        "runOnDemandRestart",
+        "runOnDemandStartTimeout",
+        "runOnDemandCloseAfter",
+        "runOnReadyRestart",
+        "runOnAvailableRestart",
+        "runOnOnlineRestart",
+        "runOnReadRestart",
+    ];
     for key in keys {
         if !TAKEN_OF_PATHS.contains(&key.key.as_str()) {
             leave_out(LEFT_OUT_OF_PATHS, key, TUNING, draft);

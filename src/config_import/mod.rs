@@ -16,7 +16,7 @@ mod sources;
 #[cfg(test)]
 mod tests;
 
-use glassline_config::YamlNode;
+use glassline_config::{Config, YamlNode};
 
 use crate::exit::Failure;
 use draft::Draft;
@@ -31,6 +31,8 @@ pub(crate) struct Imported {
     pub(crate) yaml: String,
     /// The lines that could not be taken, in their order.
     pub(crate) notes: Vec<Note>,
+    /// The reason why no server starts with the configuration; `None` if one does.
+    pub(crate) trouble: Option<String>,
 }
 
 /// Makes a configuration of this server of `text`; `name` is the name of the file.
@@ -53,5 +55,20 @@ pub(crate) fn import(text: &str, name: &str) -> Result<Imported, Failure> {
         )));
     };
     let (yaml, notes) = draft.finish(of);
-    Ok(Imported { of, yaml, notes })
+    Ok(Imported {
+        of,
+        trouble: trouble(&yaml),
+        yaml,
+        notes,
+    })
+}
+
+/// Returns what is wrong with a configuration that was made: ports, for example, that two listeners of the
+/// other server do not share.
+fn trouble(yaml: &str) -> Option<String> {
+    let config = match Config::from_yaml(yaml, "the result") {
+        Ok(config) => config,
+        Err(error) => return Some(error.to_string()),
+    };
+    config.check_ports().err().map(|error| error.to_string())
 }

@@ -1,7 +1,5 @@
 //! Samples of both servers, modelled on what their documentation shows.
 
-use glassline_config::Config;
-
 use super::*;
 
 const MEDIAMTX: &str = "\
@@ -124,7 +122,7 @@ fn noted(imported: &Imported) -> Vec<(u64, &str)> {
 #[test]
 fn a_configuration_of_mediamtx_becomes_one_of_ours() {
     let (imported, config) = imported(MEDIAMTX);
-    assert_eq!(imported.of, "MediaMTX");
+    assert_eq!((imported.of, &imported.trouble), ("MediaMTX", &None));
     assert_eq!(
         source(&config, "site/door"),
         "rtsp://admin:…@192.0.2.10:554/live?transport=udp&idle_s=30"
@@ -197,6 +195,27 @@ fn a_configuration_of_go2rtc_becomes_one_of_ours() {
         (22, "log"),
     ];
     assert_eq!(noted(&imported), expected, "{:#?}", imported.notes);
+}
+
+#[test]
+fn programs_and_whole_sections_are_named_and_so_is_a_port_that_is_taken_twice() {
+    let text = "hls: no\nrtmp: {enable: yes}\nwebrtcAddress: :8189\npathDefaults:\n  runOnOnline: a\npaths:\n  \
+                cam:\n    source: rtsp://192.0.2.10/live\n    runOnAvailable: b\n    \
+                runOnAvailableRestart: yes\n    runOnRecordSegmentComplete: c\n";
+    let (imported, _) = imported(text);
+    let expected = [
+        (1, "hls"),
+        (2, "rtmp"),
+        (5, "runOnOnline"),
+        (9, "runOnAvailable"),
+        (11, "runOnRecordSegmentComplete"),
+    ];
+    assert_eq!(noted(&imported), expected, "{:#?}", imported.notes);
+    let trouble = imported.trouble.expect("two listeners at one port");
+    assert!(
+        trouble.contains("8189") && trouble.contains("http.address"),
+        "{trouble}"
+    );
 }
 
 #[test]
