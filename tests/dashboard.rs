@@ -18,6 +18,8 @@ pub(crate) const TESTS: &[Test] = &[
     Test::of(&shows_streams_viewers_and_failures_and_ends_a_viewer)
         .needs(&[Peer::Chromium, Peer::Ffmpeg]),
     Test::of(&a_phone_adds_a_camera_by_keyboard_and_shows_a_load_test).needs(&[Peer::Chromium]),
+    Test::of(&the_form_takes_folders_and_the_password_of_a_camera_over_http)
+        .needs(&[Peer::Chromium]),
     Test::of(&thirteen_streams_show_the_five_that_are_broken_first).needs(&[Peer::Chromium]),
     Test::of(&the_first_token_is_shown_once_and_signs_its_maker_in).needs(&[Peer::Chromium]),
     Test::of(&comes_back_after_a_restart_of_the_server).needs(&[Peer::Chromium]),
@@ -177,6 +179,30 @@ fn a_phone_adds_a_camera_by_keyboard_and_shows_a_load_test() -> Result<(), Faile
     browser.wait_until(LONG, is_named)?;
     browser.screenshot("dashboard-phone")?;
     Ok(())
+}
+
+fn the_form_takes_folders_and_the_password_of_a_camera_over_http() -> Result<(), Failed> {
+    let server = Server::serve(&["demo"])?;
+    let browser = dashboard_of(&server)?;
+    browser.run(
+        "window.sent = [];
+         const before = window.fetch;
+         window.fetch = (url, options) => { sent.push(options?.body ?? ''); return before(url, options); };
+         document.querySelector('#add summary').focus()",
+    )?;
+    let address = "http://127.0.0.1:1/mjpg/video.mjpg";
+    browser.press(&format!(
+        "{ENTER}{TAB}site/yard{TAB}{address}{TAB}ann{TAB}p/w{ENTER}"
+    ))?;
+    let tried = "return sent.some((it) => it.includes('http://ann:p%2Fw@127.0.0.1:1/mjpg/video.mjpg'))";
+    browser.wait_until(LONG, tried)?;
+    browser.open(&server.url("/"))?;
+    let is_valid = browser.run(
+        "const field = document.getElementById('publish-name');
+         field.value = 'site/yard';
+         return field.checkValidity()",
+    )?;
+    ensure(is_valid == true, "a folder is part of a name", &is_valid)
 }
 
 fn thirteen_streams_show_the_five_that_are_broken_first() -> Result<(), Failed> {

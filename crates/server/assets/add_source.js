@@ -12,7 +12,8 @@ const TRIAL_MS = 20_000;
 /** The server reads files through before it answers. */
 const MAKING_MS = 60_000;
 
-const NAME = /^[A-Za-z0-9_~][A-Za-z0-9._~-]*$/;
+/** Folders and a name, as the server takes them. */
+const NAME = /^[A-Za-z0-9_~][A-Za-z0-9._~-]*(\/[A-Za-z0-9_~][A-Za-z0-9._~-]*)*$/;
 const json = { 'content-type': 'application/json' };
 
 /** What an answer says of the address; anything else is said of the name, or of the whole form. */
@@ -86,7 +87,7 @@ export class AddSource {
     this.#edited = name;
     const { name: field, address, user, password, transport, ladder, on_demand: onDemand } = this.#form.elements;
     const [first, ...more] = source.split(BETWEEN_STREAMS);
-    const [, scheme, login, rest] = /^(rtsps?:\/\/)(?:([^@]*)@)?(.*)$/i.exec(first) ?? [null, '', null, first];
+    const [, scheme, login, rest] = /^((?:rtsp|http)s?:\/\/)(?:([^@]*)@)?(.*)$/i.exec(first) ?? [null, '', null, first];
     // The login of the main stream is that of the others at its host.
     const subs = more.map((it) => it.replace(`${scheme}${login}@`, scheme));
     const urls = [`${scheme}${rest}`, ...subs].map(apart);
@@ -145,7 +146,7 @@ export class AddSource {
   #source() {
     const { address, user, password, transport, ladder, on_demand: onDemand } = this.#form.elements;
     const login = user.value ? `${encodeURIComponent(user.value)}:${encodeURIComponent(password.value)}@` : '';
-    const source = address.value.trim().replace(/^rtsps?:\/\//i, (scheme) => scheme + login);
+    const source = address.value.trim().replace(/^(rtsp|http)s?:\/\//i, (scheme) => scheme + login);
     return JSON.stringify({
       source,
       ...(transport.value && { transport: transport.value }),
@@ -159,7 +160,7 @@ export class AddSource {
     for (const field of [name, address]) this.#say(field.name, '');
     const isNew = this.#edited === null;
     const problems = [
-      [name, isNew && !NAME.test(name.value) && 'Letters, digits and . _ ~ -, and neither . nor - in front.'],
+      [name, isNew && !NAME.test(name.value) && 'Letters, digits and . _ ~ -, with / between folders, and neither . nor - in front.'],
       [name, isNew && this.#has(name.value) && 'There is a stream of this name already.'],
       [address, !address.value.trim() && 'The address is missing.'],
       [address, WITHOUT_SCHEME.test(address.value.trim()) && `Write rtsp:// in front: rtsp://${address.value.trim()}`],
