@@ -194,7 +194,8 @@ fn the_form_takes_folders_and_the_password_of_a_camera_over_http() -> Result<(),
     browser.press(&format!(
         "{ENTER}{TAB}site/yard{TAB}{address}{TAB}ann{TAB}p/w{ENTER}"
     ))?;
-    let tried = "return sent.some((it) => it.includes('http://ann:p%2Fw@127.0.0.1:1/mjpg/video.mjpg'))";
+    let tried =
+        "return sent.some((it) => it.includes('http://ann:p%2Fw@127.0.0.1:1/mjpg/video.mjpg'))";
     browser.wait_until(LONG, tried)?;
     browser.open(&server.url("/"))?;
     let is_valid = browser.run(

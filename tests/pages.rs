@@ -19,6 +19,7 @@ pub(crate) const TESTS: &[Test] = &[
     Test::of(&the_volume_is_kept_and_the_keys_change_it).needs(NEEDS),
     Test::of(&an_embedded_player_is_video_alone).needs(NEEDS),
     Test::of(&a_wall_shows_the_streams_that_fit_and_plays_the_one_that_is_clicked).needs(NEEDS),
+    Test::of(&a_page_plays_whose_address_has_name_and_password).needs(NEEDS),
     Test::of(&the_list_says_of_each_codec_why_browsers_refuse_it)
         .needs(&[Peer::Chromium, Peer::Ffmpeg]),
 ];
@@ -166,6 +167,15 @@ fn a_wall_shows_the_streams_that_fit_and_plays_the_one_that_is_clicked() -> Resu
         }
     };
     crate::process::eventually(PATIENCE, viewers)?;
+    Ok(())
+}
+
+fn a_page_plays_whose_address_has_name_and_password() -> Result<(), Failed> {
+    let server = Server::serve(&["demo"])?;
+    let browser = Browser::start()?;
+    let url = server.url("/demo");
+    browser.open(&url.replacen("://", "://ann:secret@", 1))?;
+    browser.wait_until(PATIENCE, "return glassline.state === 'live'")?;
     Ok(())
 }
 

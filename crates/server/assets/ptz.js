@@ -7,6 +7,7 @@
 
 import { authorization, getJson, request } from './api.js';
 import { html } from './dom.js';
+import { reach } from './reach.js';
 
 const REPEAT_MS = 800;
 /** The server may look for the camera's ONVIF first. */
@@ -135,6 +136,6 @@ export class Ptz {
     clearInterval(this.#timer);
     this.#wanted = null;
     const headers = { ...authorization, ...JSON_BODY };
-    fetch(`${this.#url}/move`, { method: 'POST', keepalive: true, headers, body: JSON.stringify(STILL) }).catch(() => {});
+    reach(`${this.#url}/move`, { method: 'POST', keepalive: true, headers, body: JSON.stringify(STILL) }).catch(() => {});
   }
 }

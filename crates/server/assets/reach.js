@@ -34,8 +34,16 @@ function countRefusals(of) {
 }
 countRefusals(document);
 
+/** An address without the name and the password that the page's own may have: `fetch` refuses them. */
+function withoutLogin(url) {
+  const here = new URL(document.baseURI);
+  here.username = '';
+  here.password = '';
+  return new URL(url, here);
+}
+
 /** `fetch` as the newest policy allows it. */
-export const reach = (url, options) => (frame?.contentWindow ?? window).fetch(url, options);
+export const reach = (url, options) => (frame?.contentWindow ?? window).fetch(withoutLogin(url), options);
 
 /** As `reach`, once more with a newer policy if a redirect leads to a server that the present one lacks. */
 export async function reachAll(url, options) {

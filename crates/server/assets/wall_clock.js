@@ -7,6 +7,7 @@
 // on it, down to the round trip.
 
 import { base } from './api.js';
+import { reach } from './reach.js';
 
 /** Answers older than this no longer count: clocks are set, and drift. */
 const WINDOW_MS = 60_000;
@@ -37,7 +38,7 @@ export class WallClock {
   async #ask() {
     try {
       const before = Date.now();
-      const response = await fetch(`${base}/api/v1/clock`, { cache: 'no-store', signal: AbortSignal.timeout(TIMEOUT_MS) });
+      const response = await reach(`${base}/api/v1/clock`, { cache: 'no-store', signal: AbortSignal.timeout(TIMEOUT_MS) });
       const after = Date.now();
       const saidMs = Date.parse(response.headers.get('date') ?? '');
       if (Number.isFinite(saidMs)) this.#bounds.push({ atMs: after, low: saidMs - after, high: saidMs + 1000 - before });

@@ -51,7 +51,7 @@ fn page_of(refusal: &Refusal, response: Response) -> Response {
     };
     let page = PAGE
         .replace("{{title}}", &escaped(refusal.title))
-        .replace("{{detail}}", &escaped(&text));
+        .replace("{{detail}}", &escaped(&text.replace('`', "")));
     let (mut parts, _) = response.into_parts();
     parts.headers.remove(header::CONTENT_LENGTH);
     for (name, value) in pages::headers_of_page() {
@@ -90,7 +90,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_page_shows_what_strangers_wrote_as_text() {
-        let problem = Problem::bad_request("<script> in a name: \u{202e} \"x\" & y");
+        let problem = Problem::bad_request("<script> in a `name`: \u{202e} \"x\" & y");
         let problem = problem.with("remedy", "choose another one").into_response();
         let refusal = problem.extensions().get::<Refusal>().cloned();
         let page = page_of(&refusal.expect("an error"), problem);
