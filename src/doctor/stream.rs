@@ -27,6 +27,7 @@ pub(super) fn check(base: &Url, name: &str, token: Option<&str>, trust: Trust) -
     let mut findings = Vec::new();
     if let Some(entry) = get(base, &format!("api/v1/streams/{name}")) {
         findings.push(state(name, &entry));
+        findings.extend(unplayed(name, &entry));
     }
     if let Some(told) = get(base, &publishing(name)) {
         findings.extend(published(name, &told));
@@ -72,8 +73,9 @@ pub(super) fn source(base: &Url, name: &str) -> Vec<Finding> {
     let entry = get(&format!("api/v1/streams/{name}")).filter(is_told);
     let told = entry.as_ref().and_then(|_| get(&publishing(name)));
     let state = entry.iter().map(|entry| state(name, entry));
+    let unplayed = entry.iter().flat_map(|entry| unplayed(name, entry));
     let published = told.iter().flat_map(|told| published(name, told));
-    state.chain(published).collect()
+    state.chain(unplayed).chain(published).collect()
 }
 
 fn publishing(name: &str) -> String {
@@ -127,28 +129,51 @@ fn state(name: &str, entry: &Value) -> Finding {
             };
             Finding::failure(CHECK, name, what)
                 .why("viewers wait for a picture")
-                .change(remedy(name, entry["source"]["protocol"].as_str()))
+                .change(remedy(name, entry))
         }
     }
 }
 
-/// Returns what to do about a source that is away, by the protocol that it comes by.
-fn remedy(name: &str, protocol: Option<&str>) -> String {
-    match protocol {
+/// Returns what to do about a source that is away, by the protocol that it came by. A source of the
+/// server's own that never came has none, and its name takes no publishers.
+fn remedy(name: &str, entry: &Value) -> String {
+    match entry["source"]["protocol"].as_str() {
         Some("camera") => format!(
             "see that the camera is on and that this machine reaches it (`glassline cameras` lists those \
              of the network); if its address or password is another one, correct the source {name}"
         ),
         Some("file") => format!("correct the files of the source {name}"),
+        None if entry["takes_publishers"] == false => format!(
+            "see that what the reason names is there, and that this machine reaches it: the server tries \
+             again by itself; if something else is meant, correct the source {name}"
+        ),
         _ => "start the publisher again; its own log says why it ended".to_owned(),
     }
+}
+
+/// The video in codecs that no browser plays; Motion JPEG is shown as pictures.
+fn unplayed(name: &str, entry: &Value) -> Vec<Finding> {
+    let tracks = entry["tracks"].as_array().into_iter().flatten();
+    let refused =
+        tracks.filter(|it| it["browser"]["hindrance"] == "codec" && it["codec"] != "JPEG");
+    let finding = |track: &Value| {
+        let note = track["browser"]["note"].as_str()?;
+        let (what, remedy) = note.split_once("; ")?;
+        let finding = Finding::warning(CHECK, name, what)
+            .why("viewers get no picture, or a transcoded one")
+            .change(remedy);
+        Some(finding)
+    };
+    refused.filter_map(finding).collect()
 }
 
 /// A track in words, with a note for browsers if there is one.
 fn track(track: &Value) -> Option<String> {
     let codec = match track["codec"].as_str()? {
-        // The name in SDP, which nobody else uses.
+        // Names in SDP, which nobody else uses.
         sdp if sdp.eq_ignore_ascii_case("mpeg4-generic") => "AAC",
+        "MP4V-ES" => "MPEG-4",
+        "MP2T" => "MPEG transport stream",
         codec => codec,
     };
     let size = track["width"].as_u64().zip(track["height"].as_u64());
@@ -244,6 +269,11 @@ mod tests {
         assert_eq!(down.severity, Severity::Failure);
         assert!(down.what.contains("no route to host"));
         assert!(down.change.contains("camera is on"), "{}", down.change);
+        let away = json!({
+            "state": "down", "detail": "there is no /dev/video0", "source": null, "takes_publishers": false,
+        });
+        let away = state("cam", &away);
+        assert!(away.change.contains("correct the source cam"), "{}", away.change);
         let left = state(
             "cam",
             &json!({"state": "down", "source": {"protocol": "whip"}}),
@@ -269,6 +299,21 @@ mod tests {
             "{}",
             found.what
         );
+    }
+
+    #[test]
+    fn a_codec_that_no_browser_plays_comes_with_what_to_do() {
+        let track = |codec: &str, hindrance: &str| {
+            let note = "it is a codec that browsers do not decode; have the source send H.264";
+            json!({"codec": codec, "browser": {"codec": null, "hindrance": hindrance, "note": note}})
+        };
+        let tracks = [track("MP4V-ES", "codec"), track("JPEG", "codec"), track("H264", "b_frames")];
+        let found = unplayed("cam", &json!({"state": "live", "tracks": tracks}));
+        let [finding] = &found[..] else {
+            panic!("{} findings", found.len());
+        };
+        assert_eq!(finding.severity, Severity::Warning);
+        assert_eq!(finding.change, "have the source send H.264");
     }
 
     #[test]
