@@ -18,6 +18,7 @@ use crate::server::{Server, glassline, run_to_end, write_file};
 
 pub(crate) const TESTS: &[Test] = &[
     Test::of(&a_healthy_configuration_publishes_and_plays),
+    Test::of(&a_stream_in_a_folder_is_examined),
     Test::of(&a_server_is_examined_by_ipv6_and_by_a_name_of_both_versions).needs(&[Peer::Ipv6]),
     Test::of(&each_fault_is_found_in_network_namespaces)
         .needs(&[Peer::Namespaces])
@@ -140,6 +141,24 @@ fn a_healthy_configuration_publishes_and_plays() -> Result<(), Failed> {
 }
 
 /// The pages, media, RTSP and MoQ of a server on every address; its API names the ports.
+fn a_stream_in_a_folder_is_examined() -> Result<(), Failed> {
+    let server = Server::serve(&["site/cam=demo"])?;
+    server.wait_for_state("site/cam", "live")?;
+    let url = server.url("/");
+    let page = server.url("/site/cam");
+    for (arguments, words) in [
+        (vec!["doctor", "site/cam", "--url", &url], "live: H264"),
+        (vec!["doctor", &page], "first picture"),
+    ] {
+        let (status, printed) = run_to_end(&arguments)?;
+        let is_whole = printed.contains("site/cam over UDP") && printed.contains(words);
+        if !status.success() || !is_whole {
+            return Err(format!("{arguments:?}: {status}\n{printed}").into());
+        }
+    }
+    Ok(())
+}
+
 fn a_server_is_examined_by_ipv6_and_by_a_name_of_both_versions() -> Result<(), Failed> {
     let yaml = "http: {address: '[::]:0'}\nmedia: {address: '[::]:0'}\nrtsp: {address: '[::]:0'}\n\
                 quic: {address: '[::]:0'}\ncors: {origins: ['https://site.test']}\n";

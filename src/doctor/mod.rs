@@ -33,6 +33,7 @@ mod remote;
 mod report;
 mod round_trip;
 mod stream;
+mod target;
 mod trial;
 
 use std::path::Path;
@@ -51,8 +52,8 @@ pub(crate) use local::settled;
 use finding::Finding;
 use listeners::NamedPorts;
 use progress::Progress;
-use remote::Target;
 use report::Report;
+use target::Target;
 
 /// Variable with the token of an operator, for servers whose admin port asks for one.
 const ADMIN_TOKEN: &str = "GLASSLINE_ADMIN_TOKEN";

@@ -15,13 +15,13 @@ use glassline_client::trust::Trust;
 use glassline_client::viewers::IceTransport;
 use glassline_server::CHECK_PREFIX;
 use serde_json::Value;
-use url::Url;
 
 use super::finding::Finding;
 use super::group::{Group, blocking};
-use super::listeners::{self, NamedPorts, TriedPort};
+use super::listeners::{self, TriedPort};
 use super::media::{self, Play, Publication};
 use super::progress::Progress;
+use super::target::Target;
 use super::{certificates, clock, cross_origin, offer, stream};
 
 /// Time that the resolver, a connection, or a request may take.
@@ -32,60 +32,6 @@ const PLAY: Duration = Duration::from_secs(4);
 
 /// Time for the publisher's goodbye.
 const GRACE: Duration = Duration::from_millis(300);
-
-/// A server to be examined.
-#[derive(Clone, Debug)]
-pub(super) struct Target {
-    /// URL of the server, with a slash at its end.
-    pub(super) base: Url,
-    /// Name of the stream to play.
-    pub(super) stream: Option<String>,
-    pub(super) token: Option<String>,
-    pub(super) publish_token: Option<String>,
-    /// Ports that the operator names.
-    pub(super) ports: NamedPorts,
-    /// Site whose pages shall play, like `https://site.example`.
-    pub(super) site: Option<String>,
-}
-
-impl Target {
-    /// Reads the URL of a server, of a page of a stream, or of a WHEP endpoint.
-    pub(super) fn parse(url: &Url, token: Option<&str>, publish_token: Option<&str>) -> Self {
-        let path = url.path().trim_start_matches('/');
-        let path = path.strip_suffix("/whep").unwrap_or(path);
-        let path = path.strip_suffix("/whip").unwrap_or(path);
-        let (folder, name) = match path.rsplit_once('/') {
-            Some((folder, name)) => (format!("/{folder}/"), name),
-            None => ("/".to_owned(), path),
-        };
-        let in_query = url.query_pairs().find(|(key, _)| key == "token");
-        let in_query = in_query.map(|(_, value)| value.into_owned());
-        let mut base = url.clone();
-        base.set_path(&folder);
-        base.set_query(None);
-        base.set_fragment(None);
-        Self {
-            base,
-            stream: (!name.is_empty()).then(|| name.to_owned()),
-            token: token.map(str::to_owned).or(in_query),
-            publish_token: publish_token.map(str::to_owned),
-            ports: NamedPorts::default(),
-            site: None,
-        }
-    }
-
-    fn host(&self) -> &str {
-        self.base.host_str().unwrap_or_default()
-    }
-
-    fn port(&self) -> u16 {
-        self.base.port_or_known_default().unwrap_or(80)
-    }
-
-    fn url(&self, path: &str) -> Option<Url> {
-        self.base.join(path).ok()
-    }
-}
 
 fn ask<'a>(method: &'static str, token: Option<&'a str>, trust: Trust) -> Ask<'a> {
     Ask {
@@ -132,7 +78,9 @@ pub(super) async fn examine(
         Trust::System
     };
     let page = reached[0].ip();
-    let target = Arc::new(target);
+    let undivided = target.clone();
+    let divided = blocking(move || undivided.divided(trust)).await;
+    let target = Arc::new(divided.unwrap_or(target));
     let (answered, listed, told) = {
         let target = Arc::clone(&target);
         let asked = blocking(move || pages(&target, trust)).await;
@@ -434,39 +382,6 @@ async fn published(target: &Target, token: &str, trust: Trust) -> Vec<Finding> {
 mod tests {
     use super::*;
     use crate::doctor::finding::Severity;
-
-    fn target(url: &str) -> (String, Option<String>) {
-        let target = Target::parse(&Url::parse(url).expect("a URL"), None, None);
-        (target.base.to_string(), target.stream)
-    }
-
-    #[test]
-    fn a_url_names_a_server_a_page_or_an_endpoint() {
-        let cam = Some("cam".to_owned());
-        let base = "https://h.test/".to_owned();
-        assert_eq!(target("https://h.test"), (base.clone(), None));
-        assert_eq!(target("https://h.test/cam"), (base.clone(), cam.clone()));
-        assert_eq!(
-            target("https://h.test/cam/whep?token=x"),
-            (base, cam.clone())
-        );
-        assert_eq!(
-            target("http://h.test:90/media/cam"),
-            ("http://h.test:90/media/".to_owned(), cam)
-        );
-        assert_eq!(
-            target("http://h.test/media/"),
-            ("http://h.test/media/".to_owned(), None)
-        );
-    }
-
-    #[test]
-    fn the_token_of_the_url_is_used_unless_one_is_given() {
-        let url = Url::parse("https://h.test/cam?token=in-url").expect("a URL");
-        let token = |given| Target::parse(&url, given, None).token;
-        assert_eq!(token(None).as_deref(), Some("in-url"));
-        assert_eq!(token(Some("given")).as_deref(), Some("given"));
-    }
 
     #[test]
     fn one_dead_address_of_two_is_a_warning() {

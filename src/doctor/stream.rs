@@ -273,7 +273,11 @@ mod tests {
             "state": "down", "detail": "there is no /dev/video0", "source": null, "takes_publishers": false,
         });
         let away = state("cam", &away);
-        assert!(away.change.contains("correct the source cam"), "{}", away.change);
+        assert!(
+            away.change.contains("correct the source cam"),
+            "{}",
+            away.change
+        );
         let left = state(
             "cam",
             &json!({"state": "down", "source": {"protocol": "whip"}}),
@@ -307,7 +311,11 @@ mod tests {
             let note = "it is a codec that browsers do not decode; have the source send H.264";
             json!({"codec": codec, "browser": {"codec": null, "hindrance": hindrance, "note": note}})
         };
-        let tracks = [track("MP4V-ES", "codec"), track("JPEG", "codec"), track("H264", "b_frames")];
+        let tracks = [
+            track("MP4V-ES", "codec"),
+            track("JPEG", "codec"),
+            track("H264", "b_frames"),
+        ];
         let found = unplayed("cam", &json!({"state": "live", "tracks": tracks}));
         let [finding] = &found[..] else {
             panic!("{} findings", found.len());
