@@ -116,6 +116,13 @@ fn unknown_keys_name_file_line_and_the_nearest_key() {
     assert!(shown.contains("did you mean 'limits'?"), "{shown}");
     let shown = error("auth: {zzz: 1}\n");
     assert!(shown.contains("publish_token, read_token"), "{shown}");
+    let shown = error("paths:\n  cam: {source: 'rtsp://h/x'}\n");
+    assert!(shown.contains("config import"), "{shown}");
+    let shown = error("sources:\n\tcam: demo\n");
+    assert!(
+        shown.starts_with("test.yml:2:") && shown.ends_with("indent with spaces"),
+        "{shown}"
+    );
 }
 
 #[test]
@@ -327,6 +334,21 @@ fn the_sample_file_is_valid_and_complete() {
     let sections = schema["properties"].as_object().expect("sections");
     for section in sections.keys() {
         assert!(all.contains(&format!("\n{section}:")), "{section}");
+    }
+    let told: serde_json::Value =
+        serde_json::from_str(&Config::default().to_json()).expect("defaults are JSON");
+    for (section, keys) in told.as_object().expect("sections") {
+        let begin = all.find(&format!("\n{section}:")).unwrap_or_default();
+        let below = all[begin..].lines().skip(2);
+        let below: Vec<_> = below
+            .take_while(|line| line.is_empty() || line.starts_with([' ', '#']))
+            .collect();
+        for key in keys.as_object().into_iter().flat_map(|it| it.keys()) {
+            let is_there = below
+                .iter()
+                .any(|line| line.starts_with(&format!("  {key}:")));
+            assert!(is_there, "{section}.{key}");
+        }
     }
 }
 
