@@ -24,17 +24,12 @@ pub(super) struct Draft {
 }
 
 /// A line that could not be taken, or not whole.
-#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord, derive_more::Display)]
+#[display("{line}: {key}: {why}")]
 pub(crate) struct Note {
     pub(super) line: u64,
     pub(super) key: String,
     pub(super) why: String,
-}
-
-impl fmt::Display for Note {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}: {}", self.line, self.key, self.why)
-    }
 }
 
 impl Draft {

@@ -83,6 +83,8 @@ impl<In: Transport> Connector<In> for TlsConnector {
 }
 
 /// A connection within TLS.
+#[derive(derive_more::Debug)]
+#[debug("TlsTransport")]
 struct TlsTransport {
     buffers: LazyBuffers,
     stream: StreamOwned<ClientConnection, TransportAdapter>,
@@ -112,11 +114,5 @@ impl Transport for TlsTransport {
 
     fn is_tls(&self) -> bool {
         true
-    }
-}
-
-impl Debug for TlsTransport {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("TlsTransport")
     }
 }

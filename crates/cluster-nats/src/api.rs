@@ -33,7 +33,8 @@ pub(crate) mod code {
 }
 
 /// Error of JetStream.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, derive_more::Display)]
+#[display("{description} (JetStream code {err_code})")]
 pub(crate) struct ApiError {
     /// Kind as in HTTP.
     #[serde(default)]
@@ -61,12 +62,6 @@ impl ApiError {
             (code::UNAVAILABLE, _) | (_, 408 | 503) => CallError::Unknown,
             _ => CallError::Refused(self.to_string()),
         }
-    }
-}
-
-impl std::fmt::Display for ApiError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} (JetStream code {})", self.description, self.err_code)
     }
 }
 

@@ -1,6 +1,5 @@
 //! What an engine is told: servers, who the node is, and how it logs in.
 
-use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -33,14 +32,17 @@ pub struct Options {
 }
 
 /// How a node logs in to NATS. [`fmt::Debug`] hides the secrets.
-#[derive(Clone, Default, PartialEq, Eq)]
+#[derive(Clone, Default, PartialEq, Eq, derive_more::Debug)]
 pub enum Login {
     /// The node logs in without credentials.
     #[default]
+    #[debug("Anonymous")]
     Anonymous,
     /// By a token.
+    #[debug("Token(…)")]
     Token(String),
     /// By name and password.
+    #[debug("User {{ name: {name:?}, password: … }}")]
     User {
         /// Name of the user.
         name: String,
@@ -48,21 +50,11 @@ pub enum Login {
         password: String,
     },
     /// By the seed of an NKey, which begins with `SU`.
+    #[debug("Nkey(…)")]
     Nkey(String),
     /// By a credentials file of `nsc`, which is read again for each connection.
+    #[debug("Credentials({_0:?})")]
     Credentials(PathBuf),
-}
-
-impl fmt::Debug for Login {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Anonymous => f.write_str("Anonymous"),
-            Self::Token(_) => f.write_str("Token(…)"),
-            Self::User { name, .. } => write!(f, "User {{ name: {name:?}, password: … }}"),
-            Self::Nkey(_) => f.write_str("Nkey(…)"),
-            Self::Credentials(path) => write!(f, "Credentials({path:?})"),
-        }
-    }
 }
 
 /// Files for TLS to NATS, in PEM.
@@ -75,7 +67,8 @@ pub struct TlsFiles {
 }
 
 /// Address of a NATS server: `nats://HOST:PORT`, or `tls://HOST:PORT` where TLS is a must.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, derive_more::Display)]
+#[display("{text}")]
 pub struct ServerUrl {
     text: String,
     is_tls: bool,
@@ -152,12 +145,6 @@ impl FromStr for ServerUrl {
         let port = url.port().unwrap_or(PORT);
         let text = format!("{}://{host}:{port}", url.scheme());
         Ok(Self { text, is_tls })
-    }
-}
-
-impl fmt::Display for ServerUrl {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text)
     }
 }
 

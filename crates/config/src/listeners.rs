@@ -6,11 +6,13 @@ use std::net::{IpAddr, SocketAddr};
 use super::Config;
 
 /// Transport protocol of a listener.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, derive_more::Display)]
 pub enum Protocol {
     /// The listener accepts connections of TCP.
+    #[display("TCP")]
     Tcp,
     /// The listener receives datagrams of UDP.
+    #[display("UDP")]
     Udp,
 }
 
@@ -108,15 +110,6 @@ fn collide(first: &ConfiguredListener, second: &ConfiguredListener) -> bool {
     let covers =
         |a: IpAddr, b: IpAddr| a == b || a.is_unspecified() && (a.is_ipv6() || b.is_ipv4());
     first.protocol == second.protocol && same_port && (covers(a, b) || covers(b, a))
-}
-
-impl fmt::Display for Protocol {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Tcp => "TCP",
-            Self::Udp => "UDP",
-        })
-    }
 }
 
 #[cfg(test)]

@@ -1,6 +1,5 @@
 //! The section `webrtc`: how media is sent to viewers.
 
-use std::fmt;
 use std::time::Duration;
 
 use glassline_congestion::{Algorithm, UnknownAlgorithm};
@@ -58,7 +57,19 @@ pub enum Fec {
 }
 
 /// When viewers are paced, and by which controller.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    Serialize,
+    Deserialize,
+    JsonSchema,
+    derive_more::Display,
+)]
+#[display("{}", self.as_str())]
 #[serde(try_from = "String", into = "String")]
 #[schemars(with = "String")]
 pub enum Pacing {
@@ -109,12 +120,6 @@ impl TryFrom<String> for Pacing {
 impl From<Pacing> for String {
     fn from(pacing: Pacing) -> Self {
         pacing.as_str().to_owned()
-    }
-}
-
-impl fmt::Display for Pacing {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
     }
 }
 

@@ -35,7 +35,8 @@ pub struct Ladder {
 }
 
 /// One layer of a ladder.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, derive_more::Display)]
+#[display("{height}p:{}k", self.rate.bps() / 1_000)]
 pub struct LadderRung {
     /// Rows of the picture.
     pub height: u16,
@@ -164,12 +165,6 @@ impl LadderRung {
             height: rows,
             rate: Bitrate::from_bps(kbps * 1_000),
         })
-    }
-}
-
-impl fmt::Display for LadderRung {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}p:{}k", self.height, self.rate.bps() / 1_000)
     }
 }
 

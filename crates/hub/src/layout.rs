@@ -3,14 +3,10 @@ use glassline_media::Track;
 /// Number of a stream's track layout: the set of codecs that receivers negotiate. Layouts are
 /// counted from 0. A stream begins the next layout when a source publishes a track that does not
 /// continue the track of the same index, as [`Track::is_continued_by`] decides.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, derive_more::Display,
+)]
 pub struct TrackLayout(u64);
-
-impl std::fmt::Display for TrackLayout {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.0.fmt(f)
-    }
-}
 
 impl TrackLayout {
     /// Returns the layout that follows this one.

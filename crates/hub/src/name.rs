@@ -1,5 +1,4 @@
 use std::borrow::Borrow;
-use std::fmt;
 
 /// Maximum length of a stream name in bytes.
 const BYTES_MAX: usize = 128;
@@ -13,7 +12,7 @@ const COMPONENTS_MAX: usize = 8;
 /// Within a component these are the unreserved characters of RFC 3986 §2.3, so a name needs no
 /// escaping in a URL or a metric label. A component is never `..`, so a name that is used as a path
 /// leads downwards only.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, derive_more::Display)]
 pub struct StreamName(String);
 
 /// Beginning of the names of streams that a check publishes to see whether a server works.
@@ -62,12 +61,6 @@ impl StreamName {
 impl Borrow<str> for StreamName {
     fn borrow(&self) -> &str {
         &self.0
-    }
-}
-
-impl fmt::Display for StreamName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
     }
 }
 

@@ -1,7 +1,6 @@
-use std::fmt;
-
 /// Viewers whose video is transcoded if browsers cannot show it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, derive_more::Display)]
+#[display("{}", self.as_str())]
 pub enum Transcode {
     /// Viewers who ask for it.
     #[default]
@@ -29,11 +28,5 @@ impl Transcode {
             Self::Never => "never",
             Self::Always => "always",
         }
-    }
-}
-
-impl fmt::Display for Transcode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
     }
 }

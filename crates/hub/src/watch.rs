@@ -1,10 +1,10 @@
-use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use crate::wake::Wake;
 
 /// The watchers of a stream's demand and of its source.
-#[derive(Default)]
+#[derive(Default, derive_more::Debug)]
+#[debug("Watchers {{ .. }}")]
 pub(crate) struct Watchers(Mutex<Vec<Weak<dyn Wake>>>);
 
 impl Watchers {
@@ -21,12 +21,6 @@ impl Watchers {
         for watcher in watchers.iter().filter_map(Weak::upgrade) {
             watcher.wake();
         }
-    }
-}
-
-impl fmt::Debug for Watchers {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Watchers").finish_non_exhaustive()
     }
 }
 

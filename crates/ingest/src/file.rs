@@ -1,10 +1,10 @@
 //! Publishes files and the built-in demo clip in real time.
 
+use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
-use std::{fmt, io};
 
 use glassline_demux::{self as demux, Demuxer, Frame};
 use glassline_hub::{PublishError, Publisher, SourceNote, State, Stream};
@@ -206,15 +206,17 @@ impl Stop {
 }
 
 /// The reason why a source stopped for now.
-#[derive(Debug)]
+#[derive(Debug, derive_more::Display)]
 pub(super) enum Failure {
     File(demux::Error),
     /// The system does not open a named pipe, or does not tell when it can be read.
+    #[display("{}: {error}", path.display())]
     Pipe {
         path: PathBuf,
         error: io::Error,
     },
     Hub(HubRefusal),
+    #[display("playing the file: {_0}")]
     Panicked(Panicked),
 }
 
@@ -246,17 +248,6 @@ impl From<HubRefusal> for Failure {
 impl From<PublishError> for Failure {
     fn from(error: PublishError) -> Self {
         Self::Hub(error.into())
-    }
-}
-
-impl fmt::Display for Failure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::File(error) => error.fmt(f),
-            Self::Pipe { path, error } => write!(f, "{}: {error}", path.display()),
-            Self::Hub(refusal) => refusal.fmt(f),
-            Self::Panicked(error) => write!(f, "playing the file: {error}"),
-        }
     }
 }
 

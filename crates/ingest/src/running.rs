@@ -29,6 +29,8 @@ pub struct Sources {
 }
 
 /// Says which sources run on this server, where several servers have the same.
+#[derive(derive_more::Debug)]
+#[debug("Permit")]
 pub struct Permit {
     add: Box<AddSource>,
     remove: Box<dyn Fn(&StreamName) + Send + Sync>,
@@ -58,12 +60,6 @@ impl Default for Permit {
     /// Every source always runs.
     fn default() -> Self {
         Self::new(|_| None, |_| (), |_| false)
-    }
-}
-
-impl std::fmt::Debug for Permit {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Permit")
     }
 }
 

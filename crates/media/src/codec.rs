@@ -1,7 +1,6 @@
-use std::fmt;
-
 /// The media type of a track.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, derive_more::Display)]
+#[display("{}", self.as_str())]
 pub enum Kind {
     /// Video: a sequence of frames, or a multiplex that contains one (MPEG transport stream).
     Video,
@@ -22,14 +21,9 @@ impl Kind {
     }
 }
 
-impl fmt::Display for Kind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
 /// A codec that the hub can carry. Each codec has exactly one RTP payload format.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, derive_more::Display)]
+#[display("{}", CODECS[*self as usize].3)]
 #[non_exhaustive]
 pub enum Codec {
     /// ITU-T H.264; RTP payload RFC 6184.
@@ -197,12 +191,6 @@ impl Codec {
     pub const fn marks_frames(self) -> bool {
         matches!(self.kind(), Kind::Video) && !matches!(self, Self::MpegTs)
             || matches!(self, Self::Aac | Self::Ac3 | Self::MultiOpus)
-    }
-}
-
-impl fmt::Display for Codec {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(CODECS[*self as usize].3)
     }
 }
 

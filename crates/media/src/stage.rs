@@ -1,4 +1,3 @@
-use std::fmt;
 use std::time::{Duration, Instant};
 
 use crate::{Histogram, Summary, WindowedHistogram};
@@ -8,7 +7,8 @@ use crate::{Histogram, Summary, WindowedHistogram};
 /// The delay of a stage runs from the end of the previous stage of that path to its own end, so
 /// the stages of a frame add up to its whole delay. A stage that a path does not have is absent
 /// from tables; it is not reported as zero.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, derive_more::Display)]
+#[display("{}", self.as_str())]
 #[non_exhaustive]
 pub enum Stage {
     /// From the capture of the frame until the publisher's encoder takes it. Measured only if the
@@ -101,12 +101,6 @@ impl Stage {
     /// Returns the index of the stage in [`Stage::TABLED`], and in [`Stage::ALL`] if it is part of the path.
     pub const fn index(self) -> usize {
         self as usize
-    }
-}
-
-impl fmt::Display for Stage {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
     }
 }
 

@@ -2,14 +2,9 @@ use std::fmt;
 
 /// A synchronization source identifier (RFC 3550 §3), which names one RTP stream of a session.
 /// It is displayed as eight hexadecimal digits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, derive_more::Display)]
+#[display("{_0:08x}")]
 pub struct Ssrc(pub u32);
-
-impl fmt::Display for Ssrc {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:08x}", self.0)
-    }
-}
 
 /// A rate in bits per second. It is displayed in Mbit/s from 1 Mbit/s on, in kbit/s below.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]

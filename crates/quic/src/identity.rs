@@ -1,6 +1,5 @@
 //! Identity of a server: a certificate chain and its key, given or self-signed.
 
-use std::fmt;
 use std::time::{Duration, SystemTime};
 
 use aws_lc_rs::{hkdf, hmac};
@@ -22,7 +21,8 @@ pub struct Identity {
 }
 
 /// A certificate that its server signed itself, and its key, as PEM text that can be kept.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, derive_more::Debug)]
+#[debug("SelfSigned {{ certificate: {certificate:?}, .. }}")]
 pub struct SelfSigned {
     certificate: String,
     key: String,
@@ -66,14 +66,6 @@ impl Identity {
             connection_id: u64::from_be_bytes(*id),
             token: rest.try_into().ok()?,
         })
-    }
-}
-
-impl fmt::Debug for SelfSigned {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SelfSigned")
-            .field("certificate", &self.certificate)
-            .finish_non_exhaustive()
     }
 }
 

@@ -18,7 +18,6 @@ mod listed;
 mod share;
 
 use std::collections::HashMap;
-use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use glassline_hub::StreamName;
@@ -244,7 +243,7 @@ const STREAM: &str = "call~";
 const ROOM_BYTES_MAX: usize = 64;
 
 /// The name of a room: 1–64 of `A–Z a–z 0–9 . _ -`, not beginning with `.` or `-`.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, derive_more::Display)]
 pub struct RoomName(Box<str>);
 
 impl RoomName {
@@ -323,12 +322,6 @@ pub fn claimed_room(name: &str) -> Option<&str> {
 /// Returns whether `stream` is the name of a voice of a room.
 pub fn is_voice(stream: &str) -> bool {
     stream.starts_with(STREAM)
-}
-
-impl fmt::Display for RoomName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
 }
 
 /// Identifier of a participant for the others of its room: twelve hexadecimal digits.

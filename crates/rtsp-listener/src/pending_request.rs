@@ -1,7 +1,5 @@
 //! Requests that wait for an answer of another thread.
 
-use std::fmt;
-
 use glassline_access::auth::{Login, Question};
 use glassline_media::TrackIndex;
 use glassline_rtsp::mikey::Cipher;
@@ -51,9 +49,10 @@ impl TrackRequest {
 }
 
 /// Credentials whose check takes time.
-#[derive(PartialEq, Eq)]
+#[derive(PartialEq, Eq, derive_more::Debug)]
 pub(super) enum SlowCheck {
     /// The password must be hashed.
+    #[debug("password of {user}")]
     Password {
         /// Name of the user.
         user: String,
@@ -61,19 +60,11 @@ pub(super) enum SlowCheck {
         password: String,
     },
     /// The signature of this token must be verified.
+    #[debug("token")]
     Token(String),
     /// The webhook must be asked.
+    #[debug("{_0:?}")]
     Question(Box<Question>),
-}
-
-impl fmt::Debug for SlowCheck {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Password { user, .. } => write!(f, "password of {user}"),
-            Self::Token(_) => f.write_str("token"),
-            Self::Question(question) => question.fmt(f),
-        }
-    }
 }
 
 /// Credentials whose check takes time, and the access that they are presented for.

@@ -35,15 +35,19 @@ pub struct Transport {
 }
 
 /// Profiles of RTP (RFC 3551, 4585, 3711, 5124).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, derive_more::Display)]
 pub enum Profile {
     /// Plain RTP with reports every few seconds: `RTP/AVP` (RFC 3551).
+    #[display("RTP/AVP")]
     Avp,
     /// Plain RTP with feedback at any time: `RTP/AVPF` (RFC 4585).
+    #[display("RTP/AVPF")]
     Avpf,
     /// SRTP with reports every few seconds: `RTP/SAVP` (RFC 3711).
+    #[display("RTP/SAVP")]
     Savp,
     /// SRTP with feedback at any time: `RTP/SAVPF` (RFC 5124).
+    #[display("RTP/SAVPF")]
     Savpf,
 }
 
@@ -226,17 +230,6 @@ fn parse_ssrc(text: &str) -> Option<Ssrc> {
 fn word(text: &str) -> Option<String> {
     let harmless = |byte: u8| byte.is_ascii_graphic() && !b";,\"".contains(&byte);
     (!text.is_empty() && text.bytes().all(harmless)).then(|| text.to_owned())
-}
-
-impl fmt::Display for Profile {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Avp => "RTP/AVP",
-            Self::Avpf => "RTP/AVPF",
-            Self::Savp => "RTP/SAVP",
-            Self::Savpf => "RTP/SAVPF",
-        })
-    }
 }
 
 impl fmt::Display for Transport {

@@ -1,4 +1,3 @@
-use std::fmt;
 use std::sync::Arc;
 
 use glassline_hub::{Hub, StreamEvent, StreamEvents};
@@ -6,6 +5,8 @@ use glassline_hub::{Hub, StreamEvent, StreamEvents};
 use super::TaskWaker;
 
 /// Reads the events of a hub's streams in a task.
+#[derive(derive_more::Debug)]
+#[debug("{events:?}")]
 pub struct HubEvents {
     woken: Arc<TaskWaker>,
     events: StreamEvents,
@@ -30,11 +31,5 @@ impl HubEvents {
         let mut happened = Vec::new();
         self.events.poll(&mut happened);
         happened
-    }
-}
-
-impl fmt::Debug for HubEvents {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.events.fmt(f)
     }
 }

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 /// The identifier of one WebRTC session in URLs. It cannot be guessed: a client that knows it may
 /// change and end the session.
-#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, derive_more::Debug)]
+#[debug("SessionId({self})")]
 pub struct SessionId(Arc<str>);
 
 impl SessionId {
@@ -57,12 +58,6 @@ impl fmt::Display for SessionId {
             ""
         };
         write!(f, "{beginning}{rest}")
-    }
-}
-
-impl fmt::Debug for SessionId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "SessionId({self})")
     }
 }
 

@@ -85,7 +85,8 @@ impl Default for Config {
 }
 
 /// The random numbers that an association needs. The caller draws them.
-#[derive(Clone)]
+#[derive(Clone, derive_more::Debug)]
+#[debug("Secrets {{ .. }}")]
 pub struct Secrets {
     /// Verification tag that the peer must put on its packets; not zero.
     pub tag: u32,
@@ -108,12 +109,6 @@ impl Secrets {
             initial_tsn: word(4),
             cookie_key,
         }
-    }
-}
-
-impl std::fmt::Debug for Secrets {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Secrets").finish_non_exhaustive()
     }
 }
 

@@ -207,6 +207,8 @@ pub enum Departure {
 type SendAway = Box<dyn Fn(Sent) -> BoxFuture<'static, Departure> + Send + Sync>;
 
 /// A viewer who can be served by another server.
+#[derive(derive_more::Debug)]
+#[debug("Departing {{ stream: {stream:?}, .. }}")]
 pub struct Departing {
     /// The stream that is watched; `None` if that is not known.
     pub stream: Option<String>,
@@ -216,12 +218,4 @@ pub struct Departing {
     pub is_page: bool,
     /// Sends the viewer to another server.
     pub send_away: SendAway,
-}
-
-impl fmt::Debug for Departing {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Departing")
-            .field("stream", &self.stream)
-            .finish_non_exhaustive()
-    }
 }

@@ -1,5 +1,3 @@
-use std::fmt;
-
 /// A row of a table of scenarios: a run over a path, and what is expected of it. Its text,
 /// for the message of an assertion, is the description and the seed.
 ///
@@ -24,7 +22,8 @@ use std::fmt;
 ///     assert!(case.expected.contains(&lost), "{case}: {lost} lost");
 /// }
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, derive_more::Display)]
+#[display("{description} (seed {seed})")]
 pub struct Case<P, E> {
     /// The specialty of this path, as text for messages.
     pub description: &'static str,
@@ -34,10 +33,4 @@ pub struct Case<P, E> {
     pub seed: u64,
     /// The expectation of the test.
     pub expected: E,
-}
-
-impl<P, E> fmt::Display for Case<P, E> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} (seed {})", self.description, self.seed)
-    }
 }

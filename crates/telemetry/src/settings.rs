@@ -1,7 +1,6 @@
 //! The section `telemetry` of the configuration.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::path::PathBuf;
 
 use glassline_access::auth::{HIDDEN, SecretText, serialize_hidden};
@@ -147,7 +146,8 @@ enum OtlpError {
 
 /// The value of a header, which may be a secret and is never printed. It has visible ASCII characters
 /// and single spaces between them.
-#[derive(Clone, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Clone, PartialEq, Eq, Deserialize, JsonSchema, derive_more::Debug)]
+#[debug("{HIDDEN}")]
 #[serde(try_from = "String")]
 #[schemars(with = "SecretText")]
 pub struct HeaderText(String);
@@ -192,12 +192,6 @@ impl TryFrom<String> for HeaderText {
             Some(place) => Err(HeaderTextError::Character { place: place + 1 }),
             None => Ok(Self(text)),
         }
-    }
-}
-
-impl fmt::Debug for HeaderText {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(HIDDEN)
     }
 }
 

@@ -1,6 +1,5 @@
 //! Opus frames of 20 ms.
 
-use std::fmt;
 use std::time::Duration;
 
 use glassline_media::{Bitrate, MediaTime};
@@ -40,6 +39,11 @@ pub struct OpusFrame {
 }
 
 /// Encodes samples at [`RATE`].
+#[derive(derive_more::Debug)]
+#[debug(
+    "Encoder {{ look_ahead: {look_ahead:?}, samples: {:?}, .. }}",
+    FRAME_SAMPLES
+)]
 pub(crate) struct Encoder {
     inner: opusic_c::Encoder,
     /// Delay of decoded audio behind the samples, encoder and decoder together.
@@ -86,15 +90,6 @@ impl Encoder {
             time: time - self.look_ahead,
             data,
         })
-    }
-}
-
-impl fmt::Debug for Encoder {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Encoder")
-            .field("look_ahead", &self.look_ahead)
-            .field("samples", &FRAME_SAMPLES)
-            .finish_non_exhaustive()
     }
 }
 

@@ -1,7 +1,5 @@
 //! Sample rate conversion whose ratio follows the source's clock.
 
-use std::fmt;
-
 use rubato::audioadapter_buffers::direct::InterleavedSlice;
 use rubato::{
     Async, FixedAsync, Resampler as _, SincInterpolationParameters, SincInterpolationType,
@@ -25,6 +23,8 @@ const CHUNK: usize = 64;
 pub(crate) const CORRECTION_MAX: f64 = 0.005;
 
 /// Converts interleaved samples to another sample rate.
+#[derive(derive_more::Debug)]
+#[debug("Resampler {{ ratio: {ratio:?}, correction: {correction:?}, .. }}")]
 pub(crate) struct Resampler {
     resampler: Async<f32>,
     channels: usize,
@@ -114,15 +114,6 @@ impl Resampler {
     pub(crate) fn delay(&self) -> f64 {
         let waiting = (self.waiting.len() / self.channels) as f64;
         (waiting + self.taps as f64 / 2.0) * self.ratio * (1.0 + self.correction)
-    }
-}
-
-impl fmt::Debug for Resampler {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Resampler")
-            .field("ratio", &self.ratio)
-            .field("correction", &self.correction)
-            .finish_non_exhaustive()
     }
 }
 

@@ -5,7 +5,8 @@ use aws_lc_rs::digest;
 
 /// SHA-256 of a certificate in DER. Its text has 64 hexadecimal digits; colons between them are
 /// allowed.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, derive_more::Debug)]
+#[debug("Fingerprint({self})")]
 pub struct Fingerprint(pub [u8; 32]);
 
 impl Fingerprint {
@@ -20,12 +21,6 @@ impl Fingerprint {
 impl fmt::Display for Fingerprint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
-    }
-}
-
-impl fmt::Debug for Fingerprint {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Fingerprint({self})")
     }
 }
 

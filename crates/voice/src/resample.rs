@@ -4,7 +4,6 @@
 //! has (147 of them from 48 to 44.1 kHz), so that no interpolation is needed and a sample
 //! costs one dot product of the filter's length.
 
-use std::fmt;
 use std::time::Duration;
 
 use rubato::audioadapter_buffers::direct::InterleavedSlice;
@@ -20,6 +19,8 @@ const TAPS: usize = 64;
 const CHUNK: usize = 480;
 
 /// Converts the sample rate of interleaved samples.
+#[derive(derive_more::Debug)]
+#[debug("Resampler {{ from: {from:?}, to: {to:?}, channels: {channels:?}, .. }}")]
 pub(crate) struct Resampler {
     from: u32,
     to: u32,
@@ -105,16 +106,6 @@ impl Inner {
         if let Ok((_, made)) = self.resampler.process_into_buffer(&from, &mut to, None) {
             out.extend_from_slice(&self.out[..made * channels]);
         }
-    }
-}
-
-impl fmt::Debug for Resampler {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Resampler")
-            .field("from", &self.from)
-            .field("to", &self.to)
-            .field("channels", &self.channels)
-            .finish_non_exhaustive()
     }
 }
 

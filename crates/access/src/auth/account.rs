@@ -1,5 +1,5 @@
 use std::borrow::Borrow;
-use std::fmt::{self, Write as _};
+use std::fmt::Write as _;
 
 use glassline_rtsp::auth;
 use glassline_rtsp::auth::digest::{self, Algorithm};
@@ -168,7 +168,18 @@ impl Account {
 
 /// The name of a user: 1–64 visible ASCII characters except `:`, `"` and `\`, which have a meaning
 /// in Basic (RFC 7617 §2) and Digest.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Clone,
+    Debug,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Serialize,
+    Deserialize,
+    JsonSchema,
+    derive_more::Display,
+)]
 #[serde(try_from = "String", into = "String")]
 #[schemars(with = "String")]
 pub struct Name(String);
@@ -223,12 +234,6 @@ impl From<Name> for String {
     }
 }
 
-impl fmt::Display for Name {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
 /// The reason why a text is not a [`Name`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NameError {
@@ -248,7 +253,8 @@ pub enum NameError {
 
 /// Hash of name, realm and password in `DIGITS` hexadecimal digits (RFC 7616 §3.4.2). It is as good
 /// as the password itself for Digest, so it is never printed.
-#[derive(Clone, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Clone, PartialEq, Eq, Deserialize, JsonSchema, derive_more::Debug)]
+#[debug("{HIDDEN}")]
 #[serde(try_from = "String")]
 #[schemars(with = "SecretText")]
 pub struct DigestSecret<const DIGITS: usize>(String);
@@ -257,12 +263,6 @@ impl<const DIGITS: usize> DigestSecret<DIGITS> {
     /// Returns the hash as text, to be written into a file that only the server reads.
     pub fn reveal(&self) -> &str {
         &self.0
-    }
-}
-
-impl<const DIGITS: usize> fmt::Debug for DigestSecret<DIGITS> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(HIDDEN)
     }
 }
 

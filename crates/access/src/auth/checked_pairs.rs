@@ -1,5 +1,4 @@
 use std::collections::HashMap;
-use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -22,6 +21,8 @@ pub(super) type Pair = [u8; 32];
 ///
 /// A pair is remembered for the address that it came from. If it were remembered for all, an
 /// address that may guess no more could still try guesses against the pairs of others.
+#[derive(derive_more::Debug)]
+#[debug("CheckedPairs {{ pairs: {:?}, .. }}", self.lock().len())]
 pub(super) struct CheckedPairs {
     mac: Blake2sMac256,
     until: Mutex<HashMap<Pair, Instant>>,
@@ -62,14 +63,6 @@ impl CheckedPairs {
 
     fn lock(&self) -> MutexGuard<'_, HashMap<Pair, Instant>> {
         self.until.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl fmt::Debug for CheckedPairs {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("CheckedPairs")
-            .field("pairs", &self.lock().len())
-            .finish_non_exhaustive()
     }
 }
 

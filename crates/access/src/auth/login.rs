@@ -11,7 +11,6 @@
 //! what nobody accepted: also what no part looked at, since the refusal tells its owner as much. A
 //! client that leaves before the end has its failures counted, too: what it waits for tells something.
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -27,6 +26,8 @@ const UNSEEN: &str = ":unseen";
 
 /// The credentials of one request. What nothing accepted is counted when the login is dropped.
 #[must_use = "a login is concluded with the answer to its request"]
+#[derive(derive_more::Debug)]
+#[debug("Login {{ by: {by:?}, credentials: {:?}, .. }}", self.shown.len())]
 pub struct Login {
     by: Requester,
     shown: Vec<Shown>,
@@ -264,15 +265,6 @@ impl Drop for Login {
         if let Some(user) = failed {
             limit.fail(&self.by, user.as_deref(), now);
         }
-    }
-}
-
-impl fmt::Debug for Login {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Login")
-            .field("by", &self.by)
-            .field("credentials", &self.shown.len())
-            .finish_non_exhaustive()
     }
 }
 

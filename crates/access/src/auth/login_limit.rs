@@ -6,7 +6,6 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -56,6 +55,8 @@ impl LoginCounters {
 }
 
 /// The addresses whose logins have failed.
+#[derive(derive_more::Debug)]
+#[debug("LoginLimit {{ addresses: {:?}, .. }}", self.lock().addresses.len())]
 pub(super) struct LoginLimit {
     table: Mutex<Table>,
     counters: LoginCounters,
@@ -191,14 +192,6 @@ impl Table {
             logged: None,
             unlogged: 0,
         })
-    }
-}
-
-impl fmt::Debug for LoginLimit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("LoginLimit")
-            .field("addresses", &self.lock().addresses.len())
-            .finish_non_exhaustive()
     }
 }
 

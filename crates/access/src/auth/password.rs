@@ -1,5 +1,3 @@
-use std::fmt;
-
 use argon2::password_hash::{PasswordHasher, PasswordVerifier, SaltString};
 use argon2::{Algorithm, Argon2, Params, Version};
 use schemars::JsonSchema;
@@ -15,7 +13,8 @@ const LANES_MAX: u32 = 16;
 
 /// The argon2id hash of a password (RFC 9106) in the form `$argon2id$v=19$m=…,t=…,p=…$SALT$HASH`.
 /// The server never prints it.
-#[derive(Clone, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Clone, PartialEq, Eq, Deserialize, JsonSchema, derive_more::Debug)]
+#[debug("{HIDDEN}")]
 #[serde(try_from = "String")]
 #[schemars(with = "SecretText")]
 pub struct PasswordHash(String);
@@ -79,12 +78,6 @@ impl PasswordHash {
 /// Returns argon2id with OWASP's first choice of parameters: 19 MiB, two passes, one lane.
 fn hasher() -> Argon2<'static> {
     Argon2::new(Algorithm::Argon2id, Version::V0x13, Params::default())
-}
-
-impl fmt::Debug for PasswordHash {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(HIDDEN)
-    }
 }
 
 impl Serialize for PasswordHash {

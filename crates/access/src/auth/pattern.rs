@@ -1,5 +1,3 @@
-use std::fmt;
-
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -14,7 +12,7 @@ const BYTES_MAX: usize = 256;
 /// | `site/**`, `**` | all below a folder, and all |
 ///
 /// A `*` stops at a `/`, so that a right to `site/*` says nothing of folders that come later.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema, derive_more::Display)]
 #[serde(try_from = "String", into = "String")]
 #[schemars(with = "String")]
 pub struct Pattern(String);
@@ -78,12 +76,6 @@ impl std::str::FromStr for Pattern {
 impl From<Pattern> for String {
     fn from(pattern: Pattern) -> Self {
         pattern.0
-    }
-}
-
-impl fmt::Display for Pattern {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
     }
 }
 

@@ -1,5 +1,4 @@
 use std::cell::Cell;
-use std::fmt;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, Serializer};
@@ -49,7 +48,8 @@ pub struct SecretFile {
 ///
 /// It has 1–1024 visible ASCII characters, so that it fits into an `Authorization` header and a URL
 /// query.
-#[derive(Clone, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Clone, PartialEq, Eq, Deserialize, JsonSchema, derive_more::Debug)]
+#[debug("{HIDDEN}")]
 #[serde(try_from = "String")]
 #[schemars(with = "SecretText")]
 pub struct Secret(String);
@@ -81,12 +81,6 @@ impl Secret {
     /// but on the length, which is no secret.
     pub fn matches(&self, candidate: &str) -> bool {
         self.0.as_bytes().ct_eq(candidate.as_bytes()).into()
-    }
-}
-
-impl fmt::Debug for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(HIDDEN)
     }
 }
 

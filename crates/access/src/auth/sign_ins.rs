@@ -1,7 +1,6 @@
 //! Operators who signed in with a browser: a random secret each, known by its hash alone.
 
 use std::collections::HashMap;
-use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -27,7 +26,8 @@ pub struct SignIn {
 }
 
 /// The browsers that are signed in.
-#[derive(Default)]
+#[derive(Default, derive_more::Debug)]
+#[debug("SignIns {{ browsers: {:?}, .. }}", self.lock().len())]
 pub(super) struct SignIns {
     table: Mutex<HashMap<TokenDigest, Entry>>,
 }
@@ -94,14 +94,6 @@ fn make_room(
     let oldest = counted().min_by_key(|(_, it)| it.begun);
     if let Some(oldest) = oldest.map(|(digest, _)| *digest) {
         table.remove(&oldest);
-    }
-}
-
-impl fmt::Debug for SignIns {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SignIns")
-            .field("browsers", &self.lock().len())
-            .finish_non_exhaustive()
     }
 }
 

@@ -11,7 +11,6 @@
 mod signing;
 mod web_url;
 
-use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -52,7 +51,8 @@ pub struct Bounds {
 }
 
 /// Sends requests over HTTP and HTTPS, each on a connection of its own.
-#[derive(Clone)]
+#[derive(Clone, derive_more::Debug)]
+#[debug("HttpClient")]
 pub struct HttpClient {
     tls: TlsConnector,
 }
@@ -176,10 +176,4 @@ where
     // The task ends with `sender`; failures of the connection are failures of the request.
     tokio::spawn(connection);
     Ok(sender.send_request(request).await?)
-}
-
-impl fmt::Debug for HttpClient {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("HttpClient")
-    }
 }

@@ -1,4 +1,3 @@
-use std::fmt;
 use std::net::IpAddr;
 
 use axum::http::Uri;
@@ -12,7 +11,18 @@ const BYTES_MAX: usize = 2048;
 /// The URL of a service that the server calls: `http://` or `https://`, without user and password,
 /// which would stand in logs. It is shown, and written in a configuration, without the values of
 /// fields like `token=`.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Clone,
+    PartialEq,
+    Eq,
+    Serialize,
+    Deserialize,
+    JsonSchema,
+    derive_more::Debug,
+    derive_more::Display,
+)]
+#[display("{}", glassline_url::hidden(&self.0))]
+#[debug("WebUrl({self})")]
 #[serde(try_from = "String", into = "String")]
 #[schemars(with = "String")]
 pub struct WebUrl(String);
@@ -70,18 +80,6 @@ impl TryFrom<String> for WebUrl {
 impl From<WebUrl> for String {
     fn from(url: WebUrl) -> Self {
         url.to_string()
-    }
-}
-
-impl fmt::Display for WebUrl {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&glassline_url::hidden(&self.0))
-    }
-}
-
-impl fmt::Debug for WebUrl {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "WebUrl({self})")
     }
 }
 

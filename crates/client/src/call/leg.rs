@@ -18,6 +18,8 @@ use super::stamping::{self, DuplicateStamps};
 use super::{BoundedSender, Call, CallError, Ended, MediaTransport, Shared, spawn};
 
 /// A session whose voice is played in a call, until it ends or is dropped.
+#[derive(derive_more::Debug)]
+#[debug("Leg {{ .. }}")]
 pub struct Leg {
     shared: Arc<Shared>,
     /// The call that plays the leg's voice.
@@ -27,14 +29,9 @@ pub struct Leg {
     remote: Receiver<RemoteRecord>,
 }
 
-impl std::fmt::Debug for Leg {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Leg").finish_non_exhaustive()
-    }
-}
-
 /// Adds legs to a call, from any thread.
-#[derive(Clone)]
+#[derive(Clone, derive_more::Debug)]
+#[debug("LegConnector {{ .. }}")]
 pub struct LegConnector {
     pub(super) call: Arc<Shared>,
     pub(super) packets: BoundedSender<Incoming>,
@@ -44,12 +41,6 @@ pub struct LegConnector {
     /// Origin of stamps, the same for all legs: a far end's leg may outlast ours, and ours
     /// may be dialled again.
     pub(super) epoch: Instant,
-}
-
-impl std::fmt::Debug for LegConnector {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("LegConnector").finish_non_exhaustive()
-    }
 }
 
 /// Far end of a leg, as the call sees it.

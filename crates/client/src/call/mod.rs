@@ -139,17 +139,13 @@ const BEFORE: Duration = Duration::from_secs(60);
 const DATA_BUFFER_BYTES: usize = 128 << 10;
 
 /// Devices of a call.
+#[derive(derive_more::Debug)]
+#[debug("Devices {{ .. }}")]
 pub struct Devices {
     /// Device that captures audio.
     pub microphone: Box<dyn Microphone>,
     /// Device that plays audio.
     pub loudspeaker: Box<dyn Loudspeaker>,
-}
-
-impl std::fmt::Debug for Devices {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Devices").finish_non_exhaustive()
-    }
 }
 
 /// How a call ended without an error.
@@ -319,18 +315,14 @@ impl Shared {
 }
 
 /// A call. It ends by itself, by [`Call::hang_up`], or when it is dropped.
+#[derive(derive_more::Debug)]
+#[debug("Call {{ .. }}")]
 pub struct Call {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
     drains: Drains,
     connector: LegConnector,
     ssrc: Option<Ssrc>,
-}
-
-impl std::fmt::Debug for Call {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Call").finish_non_exhaustive()
-    }
 }
 
 impl Call {

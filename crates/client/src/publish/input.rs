@@ -1,6 +1,5 @@
 //! Inputs of `glassline publish INPUT`.
 
-use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -41,20 +40,13 @@ pub enum Input {
 }
 
 /// An RTSP server from which the stream is pulled.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, derive_more::Debug)]
+#[debug("Camera({:?})", glassline_url::shown(&self.url))]
 pub struct Camera {
     /// URL of the source, without user name and password.
     pub url: Url,
     /// User name and password.
     pub user: Option<(String, String)>,
-}
-
-impl fmt::Debug for Camera {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Camera")
-            .field(&glassline_url::shown(&self.url))
-            .finish()
-    }
 }
 
 impl FromStr for Camera {

@@ -5,7 +5,9 @@ use url::Url;
 use crate::whep;
 
 /// Where viewers join, and by which protocol.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, derive_more::Display)]
+// Shows the URL without its password.
+#[display("{}", glassline_url::shown(self.url()))]
 pub enum Endpoint {
     /// WebRTC by WHEP (draft-ietf-wish-whep).
     Whep {
@@ -112,13 +114,6 @@ impl Endpoint {
             | Self::Hls(url)
             | Self::Rtsp { url, .. } => url,
         }
-    }
-}
-
-/// Shows the URL without its password.
-impl fmt::Display for Endpoint {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&glassline_url::shown(self.url()))
     }
 }
 

@@ -195,14 +195,9 @@ impl Options {
 }
 
 /// Identifies a viewer of one pool; ids are never reused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, derive_more::Display)]
+#[display("viewer {_0}")]
 pub struct Id(pub(crate) usize);
-
-impl std::fmt::Display for Id {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "viewer {}", self.0)
-    }
-}
 
 /// How far a viewer has come.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]

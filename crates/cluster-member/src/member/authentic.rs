@@ -9,7 +9,6 @@
 //! Servers before this one ignore the member, and write none.
 
 use std::collections::{BTreeSet, HashMap};
-use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use aws_lc_rs::hmac;
@@ -40,6 +39,8 @@ const ADDRESSES: [(&str, bool); 4] = [
 const UNPROVEN_MAX: usize = 1_000;
 
 /// Signs what this server writes, and checks what it reads.
+#[derive(derive_more::Debug)]
+#[debug("Authentic {{ node: {node:?}, state: {:?}, .. }}", self.lock())]
 pub(super) struct Authentic {
     key: hmac::Key,
     node: NodeId,
@@ -55,12 +56,14 @@ struct State {
 }
 
 /// The document that bytes stand for, and its origin.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, derive_more::Display)]
 enum Document {
     Record(Key),
     /// A question to this server.
+    #[display("question to {_0}")]
     Question(NodeId),
     /// A reply of this server.
+    #[display("reply of {_0}")]
     Reply(NodeId),
 }
 
@@ -71,16 +74,6 @@ impl Document {
             // A question has one member, which older servers insist on.
             Self::Question(_) => 2,
             Self::Record(_) | Self::Reply(_) => 1,
-        }
-    }
-}
-
-impl fmt::Display for Document {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Record(key) => write!(f, "{key}"),
-            Self::Question(to) => write!(f, "question to {to}"),
-            Self::Reply(of) => write!(f, "reply of {of}"),
         }
     }
 }
@@ -214,15 +207,6 @@ impl Authentic {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl fmt::Debug for Authentic {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Authentic")
-            .field("node", &self.node)
-            .field("state", &self.lock())
-            .finish_non_exhaustive()
     }
 }
 

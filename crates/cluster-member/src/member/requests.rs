@@ -7,7 +7,6 @@
 //! A balancer leads each request to any server. The name of a session begins with the name of its
 //! server, so every server can hand the request on. This file knows nothing of what a stream carries.
 
-use std::fmt;
 use std::future::Future;
 use std::net::SocketAddr;
 use std::pin::Pin;
@@ -37,6 +36,8 @@ type Answering = dyn Fn(RequestStream, Option<SocketAddr>) -> Pin<Box<dyn Future
     + Sync;
 
 /// Requests that are handed on to other servers, and those of other servers.
+#[derive(derive_more::Debug)]
+#[debug("HandedOn {{ .. }}")]
 pub(super) struct HandedOn {
     answering: OnceLock<Box<Answering>>,
     places: FairPlaces<Asker>,
@@ -102,12 +103,6 @@ impl HandedOn {
     fn place(&self, asker: Asker) -> Result<RequestPlace, NotHandedOn> {
         let place = self.places.admit(&asker);
         place.map(RequestPlace).ok_or(NotHandedOn::Busy)
-    }
-}
-
-impl fmt::Debug for HandedOn {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("HandedOn").finish_non_exhaustive()
     }
 }
 

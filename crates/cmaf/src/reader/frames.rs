@@ -13,6 +13,8 @@ const SAMPLE_BYTES_MAX: u32 = 16 << 20;
 
 /// The frames of a recorded file in decoding order, from the beginning of any fragment on. One sample is
 /// in memory at a time.
+#[derive(derive_more::Debug)]
+#[debug("FrameReader {{ next: {next:?}, waiting: {:?}, .. }}", self.waiting.len())]
 pub struct FrameReader<S> {
     file: RecordedFile<S>,
     tracks: Vec<FrameTrack>,
@@ -145,15 +147,6 @@ impl<S: ReadAt> FrameReader<S> {
             after_loss: false,
             data,
         })
-    }
-}
-
-impl<S> std::fmt::Debug for FrameReader<S> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("FrameReader")
-            .field("next", &self.next)
-            .field("waiting", &self.waiting.len())
-            .finish_non_exhaustive()
     }
 }
 

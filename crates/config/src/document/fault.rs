@@ -1,6 +1,6 @@
 //! A mistake in a tree of values.
 
-use std::fmt::{self, Display};
+use std::fmt::Display;
 
 use glassline_ingest::spelling::nearest;
 use serde::de::{self, Expected, Unexpected};
@@ -9,7 +9,8 @@ use super::node::{FilePosition, Node};
 use crate::load::{plain, unknown_key};
 
 /// Something that is wrong with a value or a key.
-#[derive(Debug)]
+#[derive(Debug, derive_more::Display)]
+#[display("{reason}")]
 pub(super) struct Fault {
     pub(super) reason: String,
     pub(super) place: Option<FilePosition>,
@@ -80,12 +81,6 @@ impl de::Error for Fault {
 
     fn missing_field(field: &'static str) -> Self {
         Self::custom(format_args!("the key '{field}' is missing"))
-    }
-}
-
-impl Display for Fault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.reason)
     }
 }
 

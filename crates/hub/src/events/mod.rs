@@ -20,7 +20,6 @@ mod queues;
 mod table;
 
 use std::collections::{HashMap, VecDeque};
-use std::fmt;
 use std::sync::Arc;
 
 pub use event::{Incarnation, SourceNumber, StreamChange, StreamEvent, StreamSummary};
@@ -46,6 +45,8 @@ const OF_ONE: Bound = Bound {
 /// Reader of a hub's events: first all present streams, then each change of a stream.
 ///
 /// [`Hub::events`] and [`Hub::events_of`] create readers.
+#[derive(derive_more::Debug)]
+#[debug("StreamEvents {{ only: {only:?}, .. }}")]
 pub struct StreamEvents {
     hub: Arc<Hub>,
     only: Option<StreamName>,
@@ -133,14 +134,6 @@ fn changed((change, stream): Waiting) -> StreamEvent {
 impl Drop for StreamEvents {
     fn drop(&mut self) {
         self.hub.events.remove(self.queue);
-    }
-}
-
-impl fmt::Debug for StreamEvents {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("StreamEvents")
-            .field("only", &self.only)
-            .finish_non_exhaustive()
     }
 }
 

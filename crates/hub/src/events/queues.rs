@@ -1,7 +1,6 @@
 //! The queues of all readers of one hub's events.
 
 use std::collections::VecDeque;
-use std::fmt;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -34,7 +33,8 @@ struct Queue {
 }
 
 /// The queues of a hub's events, which the hub and all its streams share.
-#[derive(Clone, Default)]
+#[derive(Clone, Default, derive_more::Debug)]
+#[debug("EventQueues {{ .. }}")]
 pub(crate) struct EventQueues(Arc<Shared>);
 
 #[derive(Default)]
@@ -131,12 +131,6 @@ impl EventQueues {
         // A queue is consistent after every line.
         let queues = self.0.queues.lock();
         queues.unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl fmt::Debug for EventQueues {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("EventQueues").finish_non_exhaustive()
     }
 }
 

@@ -1,6 +1,5 @@
 //! Whether anybody needs a stream, for sources that come on demand.
 
-use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -9,6 +8,8 @@ use crate::wake::Wake;
 
 /// Counts as one who needs a stream until it is dropped: a receiver, or a request that is about to
 /// become one. Every [`Subscription`](crate::Subscription) holds one.
+#[derive(derive_more::Debug)]
+#[debug("Demand({:?})", self.0.name())]
 pub struct Demand(Arc<Stream>);
 
 impl Stream {
@@ -48,12 +49,6 @@ impl Drop for Demand {
         if self.0.demands.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.0.source_watchers.wake();
         }
-    }
-}
-
-impl fmt::Debug for Demand {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Demand").field(self.0.name()).finish()
     }
 }
 

@@ -18,7 +18,6 @@ mod subscribers;
 mod subscription;
 mod telling;
 
-use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -77,6 +76,8 @@ pub struct Totals {
 /// A source calls [`publish`](Self::publish), an egress [`subscribe`](Self::subscribe); see
 /// the [crate's example](crate). Streams are shared as `Arc<Stream>`, and all methods take
 /// `&self`.
+#[derive(derive_more::Debug)]
+#[debug("Stream {{ name: {name:?}, state: {:?}, .. }}", self.state())]
 pub struct Stream {
     name: StreamName,
     limits: Limits,
@@ -455,15 +456,6 @@ impl Stream {
         // Every update under the lock leaves the rings consistent, so a panic of one
         // publisher's thread need not end the viewers' threads as well.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl fmt::Debug for Stream {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Stream")
-            .field("name", &self.name)
-            .field("state", &self.state())
-            .finish_non_exhaustive()
     }
 }
 

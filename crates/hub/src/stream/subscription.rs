@@ -1,4 +1,3 @@
-use std::fmt;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -62,6 +61,8 @@ impl Cursors {
 /// set is the base layer of every track until [`read`](Self::read) names another.
 ///
 /// [`Stream::subscribe`] creates subscriptions.
+#[derive(derive_more::Debug)]
+#[debug("Subscription {{ stream: {:?}, cursors: {cursors:?}, .. }}", self.stream().name())]
 pub struct Subscription {
     /// The stream that is read, which is needed while it is.
     demand: Demand,
@@ -239,15 +240,6 @@ impl Subscription {
     /// Number of units that left the ring before this subscription read them.
     pub fn missed(&self) -> u64 {
         self.missed
-    }
-}
-
-impl fmt::Debug for Subscription {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Subscription")
-            .field("stream", self.stream().name())
-            .field("cursors", &self.cursors)
-            .finish_non_exhaustive()
     }
 }
 

@@ -1,6 +1,5 @@
 //! A file of the library, opened and indexed once for all its readings.
 
-use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -14,6 +13,8 @@ use super::frame_source::{FrameSource, NextFrame, Playable, SourceError};
 const INDEX_BYTES_PER_SECOND: u64 = 2_400;
 
 /// An open media file whose index was read.
+#[derive(derive_more::Debug)]
+#[debug("IndexedFile {{ name: {name:?}, duration: {duration:?}, .. }}")]
 pub struct IndexedFile {
     name: String,
     tracks: Arc<[Track]>,
@@ -112,14 +113,5 @@ impl FrameSource for FileFrames {
             }
         };
         Ok(NextFrame::Frame { frame, position })
-    }
-}
-
-impl fmt::Debug for IndexedFile {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("IndexedFile")
-            .field("name", &self.name)
-            .field("duration", &self.duration)
-            .finish_non_exhaustive()
     }
 }

@@ -1,6 +1,5 @@
 //! A reading: reads a file as its users command and publishes it into one stream.
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -45,6 +44,8 @@ pub(super) enum Next {
 }
 
 /// One reading, as the thread that runs it has it.
+#[derive(derive_more::Debug)]
+#[debug("Reading {{ file: {:?}, audience: {audience:?}, .. }}", self.file.name())]
 pub(super) struct Reading {
     file: Arc<dyn Playable>,
     stream: Arc<Stream>,
@@ -357,14 +358,5 @@ impl Reading {
                 hub.remove(name);
             }
         }
-    }
-}
-
-impl fmt::Debug for Reading {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Reading")
-            .field("file", &self.file.name())
-            .field("audience", &self.audience)
-            .finish_non_exhaustive()
     }
 }

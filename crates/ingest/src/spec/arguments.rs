@@ -1,23 +1,14 @@
 //! A command line as people write it, split without a shell.
 
-use std::fmt;
-
 /// The reason why a command line cannot be split.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, derive_more::Display)]
 pub(super) enum Unfinished {
     /// A quotation mark has no counterpart.
+    #[display("a {_0} is not closed")]
     Quote(char),
     /// Nothing follows a backslash.
+    #[display("nothing follows the last \\")]
     Backslash,
-}
-
-impl fmt::Display for Unfinished {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Quote(quote) => write!(f, "a {quote} is not closed"),
-            Self::Backslash => f.write_str("nothing follows the last \\"),
-        }
-    }
 }
 
 /// Splits a command line at spaces. Within `'…'` everything stands for itself; within `"…"` and outside

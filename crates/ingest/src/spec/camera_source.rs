@@ -14,7 +14,8 @@ use crate::Reach;
 use crate::spelling::nearest;
 
 /// A camera that the server connects to.
-#[derive(Clone, PartialEq)]
+#[derive(Clone, PartialEq, derive_more::Debug)]
+#[debug("CameraSource({self})")]
 pub struct CameraSource {
     /// URL without user and password. Its path and query may have secrets, so that it is shown by
     /// [`glassline_url::shown_with`] alone.
@@ -431,11 +432,5 @@ impl fmt::Display for CameraSource {
             separator = '&';
         }
         self.away.write(f, separator)
-    }
-}
-
-impl fmt::Debug for CameraSource {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "CameraSource({self})")
     }
 }

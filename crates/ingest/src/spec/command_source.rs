@@ -11,7 +11,8 @@ use super::{
 };
 
 /// A program whose output is the source.
-#[derive(Clone, PartialEq)]
+#[derive(Clone, PartialEq, derive_more::Debug)]
+#[debug("CommandSource({self})")]
 pub struct CommandSource {
     /// The program, and how the program is started.
     pub program: Program,
@@ -410,12 +411,6 @@ pub(crate) fn without_secrets(text: &str) -> String {
         false => word.to_owned(),
     });
     shown.collect()
-}
-
-impl fmt::Debug for CommandSource {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "CommandSource({self})")
-    }
 }
 
 #[cfg(test)]

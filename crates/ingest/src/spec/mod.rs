@@ -75,9 +75,10 @@ impl SourceSpec {
 
 /// The source of a stream. [`Display`](fmt::Display) gives the form that [`Input::parse`] reads,
 /// with the password hidden.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, derive_more::Display)]
 pub enum Input {
     /// The clip in the binary.
+    #[display("{}", DEMO)]
     Demo,
     /// Files that become the tracks of one stream.
     Files(FileSource),
@@ -86,6 +87,7 @@ pub enum Input {
     /// A program that the server starts, whose output is played.
     Command(CommandSource),
     /// Whoever publishes under the stream's name, and what receivers get before and after.
+    #[display("{PUBLISHER}{_0}")]
     Publisher(PublisherSource),
 }
 
@@ -271,18 +273,6 @@ impl Input {
             Self::Camera(camera) => camera.away.image_mut().into_iter().collect(),
             Self::Command(command) => command.away.image_mut().into_iter().collect(),
             Self::Publisher(publisher) => publisher.away.image_mut().into_iter().collect(),
-        }
-    }
-}
-
-impl fmt::Display for Input {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Demo => f.write_str(DEMO),
-            Self::Files(files) => files.fmt(f),
-            Self::Camera(camera) => camera.fmt(f),
-            Self::Command(command) => command.fmt(f),
-            Self::Publisher(publisher) => write!(f, "{PUBLISHER}{publisher}"),
         }
     }
 }

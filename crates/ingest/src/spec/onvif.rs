@@ -1,19 +1,21 @@
 //! Where a camera's ONVIF is, by which it is moved.
 
-use std::fmt;
 use std::str::FromStr;
 
 use url::Url;
 
 /// The device service of a camera.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, derive_more::Display)]
 pub enum OnvifService {
     /// The usual ports of the camera's host are tried when somebody wants to move the camera.
     #[default]
+    #[display("auto")]
     Auto,
     /// The camera is never asked.
+    #[display("off")]
     Off,
     /// URL of the device service, without user and password: those of the source count.
+    #[display("{}", glassline_url::shown(_0))]
     At(Url),
 }
 
@@ -42,16 +44,6 @@ impl FromStr for OnvifService {
         match is_web && is_bare {
             true => Ok(Self::At(url)),
             false => Err(NoOnvifService),
-        }
-    }
-}
-
-impl fmt::Display for OnvifService {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Auto => f.write_str("auto"),
-            Self::Off => f.write_str("off"),
-            Self::At(url) => f.write_str(&glassline_url::shown(url)),
         }
     }
 }

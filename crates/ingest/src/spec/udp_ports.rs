@@ -1,4 +1,3 @@
-use std::fmt;
 use std::str::FromStr;
 
 use serde::de::Error as _;
@@ -6,7 +5,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// A range of UDP ports for cameras, written `20000-20099`. Each track takes an even port for RTP and the
 /// next one for RTCP, so a range has at least one such pair.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, derive_more::Display)]
+#[display("{first}-{last}")]
 pub struct UdpPorts {
     /// First port of the range.
     first: u16,
@@ -40,12 +40,6 @@ impl FromStr for UdpPorts {
         let (first, last) = ports.ok_or(UdpPortsError)?;
         let ports = Self { first, last };
         ports.pairs().next().map(|_| ports).ok_or(UdpPortsError)
-    }
-}
-
-impl fmt::Display for UdpPorts {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}-{}", self.first, self.last)
     }
 }
 

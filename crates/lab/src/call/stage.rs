@@ -5,7 +5,10 @@ use serde::Serialize;
 use super::unit::Unit;
 
 /// Subject of a table: a stage of the path, a part of one, or the calls of a device.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, derive_more::Display,
+)]
+#[display("{}", self.as_str())]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Stage {
@@ -165,12 +168,6 @@ impl Stage {
             Self::Playout => ("playout", "Playing device's buffer", Ms, Way),
             Self::MouthToEar => ("mouth_to_ear", "Mouth to ear", Ms, Account),
         }
-    }
-}
-
-impl std::fmt::Display for Stage {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(self.as_str())
     }
 }
 

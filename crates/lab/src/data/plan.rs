@@ -1,13 +1,15 @@
 //! Plan of a test: the flags of `bench data`, as both ends know them.
 
-use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 /// Direction of the messages, as the client sees it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, derive_more::Display,
+)]
+#[display("{}", self.as_str())]
 #[serde(rename_all = "snake_case")]
 pub enum Direction {
     /// From the client to the server.
@@ -37,12 +39,6 @@ impl Direction {
             Self::Down => "down",
             Self::Both => "both",
         }
-    }
-}
-
-impl fmt::Display for Direction {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
     }
 }
 

@@ -1,6 +1,5 @@
 //! Runs of the same test with different settings.
 
-use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
@@ -163,7 +162,8 @@ pub struct Swept {
 }
 
 /// One run of a sweep.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, derive_more::Display)]
+#[display("{}", self.names.join(" "))]
 pub struct Point {
     /// Values of the settings in the order of [`Swept::axes`]: bytes, ms, percent or Mbit/s.
     pub values: Vec<f64>,
@@ -217,12 +217,6 @@ pub(super) fn run_row(report: &Report) -> String {
         text(report.cpu_s_per_gbit.receiver),
         bound.as_str().unwrap_or_default(),
     )
-}
-
-impl fmt::Display for Point {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.names.join(" "))
-    }
 }
 
 impl Sweep {

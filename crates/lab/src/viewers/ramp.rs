@@ -1,6 +1,5 @@
 //! Ramp: the number of viewers, step by step.
 
-use std::fmt;
 use std::str::FromStr;
 
 /// A ramp of viewers: `START:END:STEP`, as in `0:300:25`.
@@ -8,7 +7,8 @@ use std::str::FromStr;
 /// A start of 0 has no step of its own: the server without viewers is always measured first, and
 /// the steps begin with the first viewers. The last step is always `END`, whether or not it is a
 /// multiple of the stride.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, derive_more::Display)]
+#[display("{start}:{end}:{stride}")]
 pub struct Ramp {
     start: usize,
     end: usize,
@@ -103,12 +103,6 @@ impl FromStr for Ramp {
             [start, end, stride] => Self::new(start, end, stride),
             _ => Err(shape()),
         }
-    }
-}
-
-impl fmt::Display for Ramp {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}:{}", self.start, self.end, self.stride)
     }
 }
 

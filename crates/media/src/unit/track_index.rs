@@ -1,4 +1,3 @@
-use std::fmt;
 use std::ops::{Index, IndexMut};
 
 /// Position of a track in its stream's list of tracks, counted from 0.
@@ -15,7 +14,9 @@ use std::ops::{Index, IndexMut};
 /// let last = TrackIndex::enumerate(kinds).last();
 /// assert_eq!(last, Some((TrackIndex(1), "audio")));
 /// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, derive_more::Display,
+)]
 pub struct TrackIndex(pub usize);
 
 impl TrackIndex {
@@ -33,12 +34,6 @@ impl TrackIndex {
     pub fn enumerate<T: IntoIterator>(entries: T) -> impl Iterator<Item = (Self, T::Item)> {
         let entries = entries.into_iter().enumerate();
         entries.map(|(index, entry)| (Self(index), entry))
-    }
-}
-
-impl fmt::Display for TrackIndex {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
     }
 }
 

@@ -30,7 +30,8 @@ const PARTS_MAX: u64 = 10_000;
 const READ_BYTES_MAX: u64 = 8 << 20;
 
 /// Where a bucket is, and the key that opens it.
-#[derive(Clone, Default)]
+#[derive(Clone, Default, derive_more::Debug)]
+#[debug("BucketSettings {{ endpoint: {endpoint:?}, bucket: {bucket:?}, prefix: {prefix:?}, .. }}")]
 pub struct BucketSettings {
     /// URL of the storage, without the bucket: `https://s3.eu-central-1.amazonaws.com`.
     pub endpoint: String,
@@ -224,16 +225,6 @@ impl fmt::Debug for Bucket {
     /// Shows where the bucket is, without its key.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Bucket").field(&self.shown).finish()
-    }
-}
-
-impl fmt::Debug for BucketSettings {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("BucketSettings")
-            .field("endpoint", &self.endpoint)
-            .field("bucket", &self.bucket)
-            .field("prefix", &self.prefix)
-            .finish_non_exhaustive()
     }
 }
 

@@ -32,6 +32,8 @@ pub(super) const fn has_version(version: u32) -> bool {
 }
 
 /// Writes Retry packets with tokens of one key.
+#[derive(derive_more::Debug)]
+#[debug("RetryWriter {{ .. }}")]
 pub(super) struct RetryWriter {
     key: Arc<TokenKey>,
     integrity: LessSafeKey,
@@ -101,12 +103,6 @@ impl RetryWriter {
             .map_err(|_| CryptoError)?;
         out.extend(tag.as_ref());
         Ok(&self.pseudo_packet[packet..])
-    }
-}
-
-impl std::fmt::Debug for RetryWriter {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("RetryWriter").finish_non_exhaustive()
     }
 }
 

@@ -1,6 +1,5 @@
 //! Tokens of Retry packets (RFC 9000 §8.1.2), in the form that noq writes and reads itself.
 
-use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -26,6 +25,8 @@ const TOKEN_BYTES_MAX: usize = 1 + 17 + 2 + 21 + 8 + 16 + NONCE_BYTES;
 ///
 /// One key serves for all tokens of an endpoint, so that a token costs less than a microsecond.
 /// AES-GCM-SIV (RFC 8452) bears as many random nonces as a flood asks for.
+#[derive(derive_more::Debug)]
+#[debug("TokenKey {{ .. }}")]
 pub(crate) struct TokenKey(LessSafeKey);
 
 impl TokenKey {
@@ -131,12 +132,6 @@ fn split(token_nonce: u128) -> (Nonce, Aad<[u8; 4]>) {
 fn unix_seconds(time: SystemTime) -> u64 {
     time.duration_since(UNIX_EPOCH)
         .map_or(0, |since| since.as_secs())
-}
-
-impl fmt::Debug for TokenKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TokenKey").finish_non_exhaustive()
-    }
 }
 
 #[cfg(test)]

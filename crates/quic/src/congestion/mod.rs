@@ -2,7 +2,6 @@
 
 use std::any::Any;
 use std::collections::VecDeque;
-use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -22,7 +21,8 @@ type Start = dyn Fn(u64) -> Box<dyn Controller> + Send + Sync;
 /// Each connection needs a value of its own, because a [`CongestionMonitor`] shows the state of
 /// one connection. A new path of the connection (RFC 9000 §9.4) starts a new controller and
 /// continues the same totals.
-#[derive(Clone)]
+#[derive(Clone, derive_more::Debug)]
+#[debug("CongestionControl {{ monitor: {monitor:?}, .. }}")]
 pub struct CongestionControl {
     start: Arc<Start>,
     monitor: CongestionMonitor,
@@ -46,14 +46,6 @@ impl CongestionControl {
     /// Returns a handle that shows the connection's state from other threads.
     pub fn monitor(&self) -> CongestionMonitor {
         self.monitor.clone()
-    }
-}
-
-impl fmt::Debug for CongestionControl {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("CongestionControl")
-            .field("monitor", &self.monitor)
-            .finish_non_exhaustive()
     }
 }
 

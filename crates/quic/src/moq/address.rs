@@ -16,7 +16,8 @@ pub const PORT: u16 = 4443;
 /// the broadcast's name. The query goes to the server, which may require a `token`, or a user,
 /// who may also stand in front of the host as `user:password@`. `#sha256=…` pins the server's
 /// certificate; the server prints this fingerprint.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, derive_more::Debug)]
+#[debug("Address({self})")]
 pub struct Address {
     host: String,
     port: u16,
@@ -160,12 +161,6 @@ impl fmt::Display for Address {
         } else {
             write!(f, "{scheme}://{host}:{port}{folder}/{name}")
         }
-    }
-}
-
-impl fmt::Debug for Address {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Address({self})")
     }
 }
 

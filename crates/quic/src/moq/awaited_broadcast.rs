@@ -12,6 +12,8 @@ use super::origin::Origin;
 const CATALOG_PRIORITY: u8 = 100;
 
 /// A broadcast without tracks. Its readers wait for the catalog. It ends when this value is dropped.
+#[derive(derive_more::Debug)]
+#[debug("AwaitedBroadcast {{ name: {name:?}, .. }}")]
 pub struct AwaitedBroadcast {
     pub(super) name: String,
     pub(super) producer: broadcast::Producer,
@@ -69,13 +71,5 @@ impl AwaitedBroadcast {
     pub fn finish(self) {
         let _ = self.catalog.finish();
         self.producer.close();
-    }
-}
-
-impl std::fmt::Debug for AwaitedBroadcast {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("AwaitedBroadcast")
-            .field("name", &self.name)
-            .finish_non_exhaustive()
     }
 }

@@ -22,6 +22,8 @@ use super::write_error::WriteError;
 use super::{codec, frame::BYTES_MAX};
 
 /// A broadcast that is being published. It ends when this value is dropped.
+#[derive(derive_more::Debug)]
+#[debug("Broadcast {{ name: {name:?}, .. }}")]
 pub struct Broadcast {
     name: String,
     producer: broadcast::Producer,
@@ -360,13 +362,5 @@ impl Broadcast {
             self.producer.announce(route).map_err(Ended::of)?;
         }
         Ok(())
-    }
-}
-
-impl std::fmt::Debug for Broadcast {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Broadcast")
-            .field("name", &self.name)
-            .finish_non_exhaustive()
     }
 }

@@ -22,6 +22,8 @@ const AUDIO_PRIORITY: u8 = 80;
 const FRAME_PRIORITY: u8 = 60;
 
 /// A broadcast of the peer.
+#[derive(derive_more::Debug)]
+#[debug("BroadcastReader {{ name: {:?}, .. }}", self.tracks.name)]
 pub struct BroadcastReader {
     tracks: BroadcastTracks,
     catalogs: track::Ordered,
@@ -30,7 +32,8 @@ pub struct BroadcastReader {
 }
 
 /// The tracks of a peer's broadcast, to subscribe to them at any time.
-#[derive(Clone)]
+#[derive(Clone, derive_more::Debug)]
+#[debug("BroadcastTracks {{ name: {name:?}, .. }}")]
 pub struct BroadcastTracks {
     name: String,
     broadcast: broadcast::Consumer,
@@ -167,23 +170,9 @@ impl BroadcastTracks {
     }
 }
 
-impl std::fmt::Debug for BroadcastReader {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("BroadcastReader")
-            .field("name", &self.tracks.name)
-            .finish_non_exhaustive()
-    }
-}
-
-impl std::fmt::Debug for BroadcastTracks {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("BroadcastTracks")
-            .field("name", &self.name)
-            .finish_non_exhaustive()
-    }
-}
-
 /// A subscribed track of a broadcast.
+#[derive(derive_more::Debug)]
+#[debug("TrackReader {{ rendition: {:?}, .. }}", self.rendition.name)]
 pub struct TrackReader {
     rendition: Rendition,
     is_audio: bool,
@@ -313,14 +302,6 @@ impl TrackReader {
                 arrived.elapsed(),
             ));
         }
-    }
-}
-
-impl std::fmt::Debug for TrackReader {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("TrackReader")
-            .field("rendition", &self.rendition.name)
-            .finish_non_exhaustive()
     }
 }
 

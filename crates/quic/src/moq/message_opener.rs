@@ -1,6 +1,5 @@
 //! Opens streams of messages, at the server that pulls a stream.
 
-use std::fmt;
 use std::sync::Arc;
 
 use super::message_stream::{
@@ -9,7 +8,8 @@ use super::message_stream::{
 use super::transport::Link;
 
 /// Opens streams of messages with the server that a stream is pulled from.
-#[derive(Clone)]
+#[derive(Clone, derive_more::Debug)]
+#[debug("MessageOpener {{ name: {name:?}, .. }}")]
 pub struct MessageOpener {
     name: String,
     link: Arc<Link>,
@@ -37,13 +37,5 @@ impl MessageOpener {
             .write(&mut [message_stream::header(&self.name)])
             .await?;
         Ok((sender, receiver))
-    }
-}
-
-impl fmt::Debug for MessageOpener {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MessageOpener")
-            .field("name", &self.name)
-            .finish_non_exhaustive()
     }
 }

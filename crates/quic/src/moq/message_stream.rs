@@ -16,7 +16,6 @@
 //! A server takes such streams from servers of its cluster only. The type is a number that no request
 //! of MoQ has. This file knows nothing of the records.
 
-use std::fmt;
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -175,6 +174,8 @@ impl Takers {
 }
 
 /// Requests of another server for messages.
+#[derive(derive_more::Debug)]
+#[debug("MessageRequests {{ .. }}")]
 pub struct MessageRequests(mpsc::Receiver<MessageRequest>);
 
 impl MessageRequests {
@@ -186,6 +187,8 @@ impl MessageRequests {
 
 /// Another server's request for the messages of a stream. The request is refused when this value is
 /// dropped.
+#[derive(derive_more::Debug)]
+#[debug("MessageRequest {{ name: {name:?}, .. }}")]
 pub struct MessageRequest {
     name: String,
     stream: MessageStream,
@@ -354,19 +357,5 @@ impl<T> Untaken<T> {
 
     pub(super) fn take(&self) -> Option<T> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
-    }
-}
-
-impl fmt::Debug for MessageRequests {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MessageRequests").finish_non_exhaustive()
-    }
-}
-
-impl fmt::Debug for MessageRequest {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MessageRequest")
-            .field("name", &self.name)
-            .finish_non_exhaustive()
     }
 }

@@ -25,7 +25,8 @@ pub(super) const INBOUND_EXPIRY: Duration = Duration::from_secs(4);
 const EXPIRY_MIN: Duration = Duration::from_millis(500);
 
 /// Broadcasts by name, which any number of sessions can read.
-#[derive(Clone)]
+#[derive(Clone, derive_more::Debug)]
+#[debug("Origin {{ .. }}")]
 pub struct Origin {
     pub(super) producer: origin::Producer,
     pool: cache::Pool,
@@ -106,11 +107,5 @@ fn expiry(deadline: Duration) -> Duration {
 impl Default for Origin {
     fn default() -> Self {
         Self::new()
-    }
-}
-
-impl std::fmt::Debug for Origin {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Origin").finish_non_exhaustive()
     }
 }

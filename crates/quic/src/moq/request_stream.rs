@@ -9,7 +9,6 @@
 //!
 //! A server takes such streams from servers of its cluster only. This file knows nothing of HTTP.
 
-use std::fmt;
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -27,6 +26,8 @@ pub(super) const VERSION: u8 = 1;
 pub(super) const WAITING: usize = 64;
 
 /// A stream that carries one request and its answer.
+#[derive(derive_more::Debug)]
+#[debug("RequestStream {{ .. }}")]
 pub struct RequestStream {
     send: noq::SendStream,
     receive: noq::RecvStream,
@@ -39,6 +40,8 @@ impl RequestStream {
 }
 
 /// The streams with requests of another server.
+#[derive(derive_more::Debug)]
+#[debug("RequestStreams {{ .. }}")]
 pub struct RequestStreams(pub(super) mpsc::Receiver<RequestStream>);
 
 impl RequestStreams {
@@ -73,17 +76,5 @@ impl AsyncWrite for RequestStream {
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         AsyncWrite::poll_shutdown(Pin::new(&mut self.send), context)
-    }
-}
-
-impl fmt::Debug for RequestStream {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RequestStream").finish_non_exhaustive()
-    }
-}
-
-impl fmt::Debug for RequestStreams {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RequestStreams").finish_non_exhaustive()
     }
 }

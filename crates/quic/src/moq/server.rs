@@ -2,7 +2,6 @@
 //! granted.
 
 use std::borrow::Cow;
-use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -113,6 +112,8 @@ impl Server {
 }
 
 /// An incoming connection before its handshake.
+#[derive(derive_more::Debug)]
+#[debug("Incoming {{ peer: {:?}, .. }}", self.0.peer)]
 pub struct Incoming(Arrived);
 
 impl Incoming {
@@ -197,15 +198,9 @@ impl Incoming {
     }
 }
 
-impl fmt::Debug for Incoming {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Incoming")
-            .field("peer", &self.0.peer)
-            .finish_non_exhaustive()
-    }
-}
-
 /// A client's request for a session, which waits to be granted or refused.
+#[derive(derive_more::Debug)]
+#[debug("SessionRequest {{ peer: {peer:?}, path: {path:?}, role: {role:?}, .. }}")]
 pub struct SessionRequest {
     path: String,
     query: String,
@@ -316,16 +311,6 @@ impl SessionRequest {
     /// Refuses the request and closes the connection.
     pub fn refuse(self, why: Refusal) {
         self.handshake.close(why.error());
-    }
-}
-
-impl fmt::Debug for SessionRequest {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SessionRequest")
-            .field("peer", &self.peer)
-            .field("path", &self.path)
-            .field("role", &self.role)
-            .finish_non_exhaustive()
     }
 }
 

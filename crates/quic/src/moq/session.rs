@@ -149,6 +149,8 @@ pub(super) fn negotiated(connection: &noq::Connection) -> Option<String> {
 }
 
 /// A session with a peer. It ends at once when this value is dropped.
+#[derive(derive_more::Debug)]
+#[debug("Session {{ peer: {:?}, .. }}", self.peer())]
 pub struct Session {
     pub(super) link: Arc<Link>,
     monitor: CongestionMonitor,
@@ -344,14 +346,6 @@ impl Drop for Session {
     }
 }
 
-impl std::fmt::Debug for Session {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Session")
-            .field("peer", &self.peer())
-            .finish_non_exhaustive()
-    }
-}
-
 /// Adapts the send window to the congestion window, and sends a report once a second.
 async fn maintain(
     link: Arc<Link>,
@@ -402,6 +396,8 @@ fn send_window(seen: &CongestionStats) -> u64 {
 }
 
 /// Announcements of the peer, in the order in which they arrive.
+#[derive(derive_more::Debug)]
+#[debug("Announced {{ .. }}")]
 pub struct Announced(Option<announce::Consumer>);
 
 impl Announced {
@@ -417,12 +413,6 @@ impl Announced {
                 announce::Kind::Updated => {}
             }
         }
-    }
-}
-
-impl std::fmt::Debug for Announced {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Announced").finish_non_exhaustive()
     }
 }
 

@@ -1,9 +1,8 @@
-use std::fmt;
-
 use super::headers::is_token;
 
 /// Method of a request (RFC 2326 §10), or of the HTTP requests that open a tunnel.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, derive_more::Display)]
+#[display("{}", self.as_str())]
 #[expect(missing_docs, reason = "they say what RFC 2326 §10 says of them")]
 pub enum Method {
     Options,
@@ -69,11 +68,5 @@ impl Method {
     /// Returns the names of all known methods, in order.
     pub fn names() -> impl Iterator<Item = &'static str> {
         NAMES.iter().map(|(_, name)| *name)
-    }
-}
-
-impl fmt::Display for Method {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
     }
 }

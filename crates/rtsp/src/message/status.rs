@@ -1,7 +1,6 @@
-use std::fmt;
-
 /// A status code, 100–999 (RFC 2326 §7.1.1).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, derive_more::Display)]
+#[display("{_0:03}")]
 pub struct Status(pub u16);
 
 /// Defines each status constant together with its reason phrase.
@@ -72,11 +71,5 @@ impl Status {
     /// §11.3), and those of HTTP that servers send as well (RFC 9110 §15.4).
     pub(crate) const fn is_redirect(self) -> bool {
         matches!(self.0, 301..=303 | 305 | 307 | 308)
-    }
-}
-
-impl fmt::Display for Status {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:03}", self.0)
     }
 }

@@ -17,6 +17,8 @@ use super::watched::Files;
 use super::{Error, LoadConfig};
 
 /// The configuration, and all files that it was read from.
+#[derive(derive_more::Debug)]
+#[debug("Configuration {{ .. }}")]
 pub(crate) struct Configuration {
     load: Arc<LoadConfig>,
     /// Configuration as it was read when the server started; `None` if it could not be read then.
@@ -215,12 +217,6 @@ impl Files for Configuration {
         };
         self.parts.settings().history.note(reload, calendar::now());
         renewed.map(|(changed, _)| !changed.is_empty())
-    }
-}
-
-impl std::fmt::Debug for Configuration {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Configuration").finish_non_exhaustive()
     }
 }
 

@@ -47,18 +47,13 @@ pub trait LogFilter: Send + Sync {
 
 /// How a running server reads its configuration again; by default, from the file that it was started
 /// with.
-#[derive(Clone, Default)]
+#[derive(Clone, Default, derive_more::Debug)]
+#[debug("Reloading {{ .. }}")]
 pub struct Reloading {
     /// Reads the configuration; `None` reads the file and the environment.
     pub load: Option<Arc<LoadConfig>>,
     /// The filter of the log; `None` if a reload does not change it.
     pub log: Option<Arc<dyn LogFilter>>,
-}
-
-impl std::fmt::Debug for Reloading {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Reloading").finish_non_exhaustive()
-    }
 }
 
 /// Interval at which files are checked. A change is read only once it is as old as this, so that no

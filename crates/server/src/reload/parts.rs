@@ -5,7 +5,6 @@
 //! ```
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -26,6 +25,8 @@ use crate::addresses::Known;
 use crate::app::App;
 
 /// The parts that take a new configuration.
+#[derive(derive_more::Debug)]
+#[debug("Parts {{ .. }}")]
 pub(crate) struct Parts {
     pub(crate) app: App,
     pub(crate) hooks: watch::Sender<Arc<[Hook]>>,
@@ -223,12 +224,6 @@ impl Parts {
             &http.trusted_proxies,
         );
         self.media_tcp.set(allowed.media, allowed.media.div_ceil(4));
-    }
-}
-
-impl fmt::Debug for Parts {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Parts").finish_non_exhaustive()
     }
 }
 

@@ -29,14 +29,9 @@ pub(super) struct KeptToken {
 }
 
 /// A text that is written into the file, and shown nowhere else.
-#[derive(Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Serialize, Deserialize, derive_more::Debug)]
+#[debug("<hidden>")]
 struct KeptSecret(String);
-
-impl std::fmt::Debug for KeptSecret {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("<hidden>")
-    }
-}
 
 /// The reason why a user or token of the file cannot be used.
 #[derive(Debug, thiserror::Error)]

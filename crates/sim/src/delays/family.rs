@@ -1,6 +1,5 @@
 //! Families of delays: models of what a path does to packets, drawn from a seed.
 
-use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -14,7 +13,8 @@ use crate::Rng;
 /// call counted on its network (27,111 packets, mean 20 ms, one in 500 above 100 ms). The
 /// study says how often each delay occurred, not in which order: the families differ in how
 /// long a delay lasts. Under `Ar98`, a model of NetEq waits as long as the study measured.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, derive_more::Display)]
+#[display("{}", self.name())]
 pub enum Family {
     /// Slow swings: correlation 0.98 from one 20 ms packet to the next.
     Ar98,
@@ -52,12 +52,6 @@ impl Family {
             Self::Clean => "clean",
             Self::Spikes => "spikes",
         }
-    }
-}
-
-impl fmt::Display for Family {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
     }
 }
 

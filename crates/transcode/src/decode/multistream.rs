@@ -1,7 +1,5 @@
 //! Opus of several streams (RFC 7845 §5.1.1), mixed down to left and right.
 
-use std::fmt;
-
 use glassline_media::OpusStreams;
 use opusic_c::SampleRate;
 use opusic_c::multistream::{Config, Decoder};
@@ -14,6 +12,8 @@ use crate::RATE;
 const SAMPLES_MAX: usize = 5_760;
 
 /// Decodes packets that hold several Opus streams.
+#[derive(derive_more::Debug)]
+#[debug("MultistreamDecoder {{ channels: {:?}, .. }}", self.mixdown.channels())]
 pub(super) struct MultistreamDecoder {
     inner: Decoder,
     mixdown: Mixdown,
@@ -56,14 +56,6 @@ impl MultistreamDecoder {
             rate: RATE,
             channels: 2,
         })
-    }
-}
-
-impl fmt::Debug for MultistreamDecoder {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MultistreamDecoder")
-            .field("channels", &self.mixdown.channels())
-            .finish_non_exhaustive()
     }
 }
 

@@ -43,7 +43,8 @@ pub struct Placeholder {
 }
 
 /// One frame of a placeholder.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, derive_more::Debug)]
+#[debug("PlaceholderFrame {{ bytes: {:?}, keyframe: {keyframe:?} }}", self.data.len())]
 pub struct PlaceholderFrame {
     /// Access unit of H.264 in Annex B form, with parameter sets if it is a keyframe.
     pub data: Vec<u8>,
@@ -127,16 +128,6 @@ impl fmt::Debug for Placeholder {
             .field("bytes", &bytes)
             .field("width", &self.size.width)
             .field("height", &self.size.height)
-            .finish()
-    }
-}
-
-impl fmt::Debug for PlaceholderFrame {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter
-            .debug_struct("PlaceholderFrame")
-            .field("bytes", &self.data.len())
-            .field("keyframe", &self.keyframe)
             .finish()
     }
 }

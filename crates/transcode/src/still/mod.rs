@@ -57,7 +57,8 @@ pub struct DecodedKeyframe {
 }
 
 /// An image in JPEG's file format (JFIF).
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, derive_more::Debug)]
+#[debug("Still {{ bytes: {:?}, width: {width:?}, height: {height:?} }}", self.jpeg.len())]
 pub struct Still {
     /// The JPEG file with its headers.
     pub jpeg: Vec<u8>,
@@ -240,17 +241,6 @@ pub(crate) fn decode_keyframe<T>(
         }
     }
     Err(refused("no picture".to_owned()))
-}
-
-impl fmt::Debug for Still {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter
-            .debug_struct("Still")
-            .field("bytes", &self.jpeg.len())
-            .field("width", &self.width)
-            .field("height", &self.height)
-            .finish()
-    }
 }
 
 pub(crate) fn fits(size: FrameSize) -> Result<(), NoStill> {

@@ -30,7 +30,6 @@ mod source;
 mod trouble;
 
 use std::collections::VecDeque;
-use std::fmt;
 
 use glassline_media::{Bitrate, Codec, MediaTime};
 use glassline_rtp::payload::{Recovery, recovery};
@@ -123,6 +122,8 @@ pub struct VideoFrame {
 }
 
 /// Transcodes one track of video into H.264 with IDR pictures and without B-frames.
+#[derive(derive_more::Debug)]
+#[debug("VideoTranscoder {{ counts: {counts:?}, .. }}")]
 pub struct VideoTranscoder {
     decoder: Option<Decoder>,
     encoder: FrameEncoder,
@@ -303,14 +304,6 @@ impl VideoTranscoder {
     /// Returns what is wrong with a source of which more than a third fails.
     pub fn trouble(&self) -> Option<&VideoError> {
         self.failures.trouble()
-    }
-}
-
-impl fmt::Debug for VideoTranscoder {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("VideoTranscoder")
-            .field("counts", &self.counts)
-            .finish_non_exhaustive()
     }
 }
 

@@ -7,8 +7,6 @@
 //! What is lost of the source is silence in the output, so that later words keep their time. After a
 //! pause the output's timestamps jump as far as those of the source.
 
-use std::fmt;
-
 use glassline_media::Codec;
 use opusic_c::{Channels, SampleRate};
 use thiserror::Error;
@@ -73,6 +71,11 @@ pub struct VoiceFrame {
 }
 
 /// Transcodes one voice, packet by packet. See the example of [`Self::push`].
+#[derive(derive_more::Debug)]
+#[debug(
+    "VoiceTranscoder {{ rate: {:?}, timestamp: {timestamp:?}, late: {late:?}, .. }}",
+    self.target.rate()
+)]
 pub struct VoiceTranscoder {
     source: VoiceDecoder,
     resampler: Option<Resampler>,
@@ -318,16 +321,6 @@ impl Target {
                 .map_or_else(|_| Vec::new(), |samples| encoder.encode(samples)),
             Self::G711(law) => samples.iter().map(|it| law.encode(*it)).collect(),
         }
-    }
-}
-
-impl fmt::Debug for VoiceTranscoder {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("VoiceTranscoder")
-            .field("rate", &self.target.rate())
-            .field("timestamp", &self.timestamp)
-            .field("late", &self.late)
-            .finish_non_exhaustive()
     }
 }
 

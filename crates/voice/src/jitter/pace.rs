@@ -6,7 +6,6 @@
 //! that protects speech takes what it will need in the pause before, rises only when a usual
 //! jump of the path would no longer fit, by as little as helps, and falls in the next pause.
 
-use std::fmt;
 use std::str::FromStr;
 
 use thiserror::Error;
@@ -15,7 +14,8 @@ use thiserror::Error;
 ///
 /// A buffer that follows its path sooner waits less, and distorts speech more (figures:
 /// `docs/benchmarks/speech.md`). On a calm path all paces behave alike.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, derive_more::Display)]
+#[display("{}", self.name())]
 pub enum Pace {
     /// Follows the path at once: the least delay.
     Swift,
@@ -47,12 +47,6 @@ impl Pace {
             Self::Even => EVEN,
             Self::Steady => STEADY,
         }
-    }
-}
-
-impl fmt::Display for Pace {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
     }
 }
 

@@ -4,7 +4,6 @@
 //! without losing their state. Concealed audio that was not asked for yet is kept, and fades
 //! into what is decoded next.
 
-use std::fmt;
 use std::time::Duration;
 
 use glassline_media::Bitrate;
@@ -109,6 +108,8 @@ impl From<opusic_c::ErrorCode> for Error {
 }
 
 /// Opus encoder of libopus.
+#[derive(derive_more::Debug)]
+#[debug("Encoder {{ config: {config:?}, .. }}")]
 pub struct Encoder {
     config: Config,
     inner: opusic_c::Encoder,
@@ -208,14 +209,6 @@ impl codec::Encoder for Encoder {
     }
 }
 
-impl fmt::Debug for Encoder {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Encoder")
-            .field("config", &self.config)
-            .finish_non_exhaustive()
-    }
-}
-
 /// Whether `packet` only announces silence and need not be sent, except the first one, which
 /// carries the announcement (RFC 7587 §3.1.3).
 const fn is_silence(packet: &[u8]) -> bool {
@@ -223,6 +216,8 @@ const fn is_silence(packet: &[u8]) -> bool {
 }
 
 /// Opus decoder of libopus.
+#[derive(derive_more::Debug)]
+#[debug("Decoder {{ format: {format:?}, spare: {:?}, .. }}", self.spare.len())]
 pub struct Decoder {
     format: Format,
     inner: opusic_c::Decoder,
@@ -360,15 +355,6 @@ impl codec::Decoder for Decoder {
         self.spare.clear();
         // Only an invalid pointer makes this call fail.
         let _ = self.inner.reset();
-    }
-}
-
-impl fmt::Debug for Decoder {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Decoder")
-            .field("format", &self.format)
-            .field("spare", &self.spare.len())
-            .finish_non_exhaustive()
     }
 }
 

@@ -1,7 +1,5 @@
 //! Echo cancellation: AEC3 works on blocks of 4 ms, three bands each.
 
-use std::fmt;
-
 use sonora_aec3::block::Block;
 use sonora_aec3::block_processor::{BlockProcessor, BlockProcessorMetricsOutput};
 use sonora_aec3::common::BLOCK_SIZE;
@@ -14,6 +12,8 @@ use crate::opus::RATE;
 const OVERDRIVEN: f32 = 32_700.0;
 
 /// Echo canceller for 1 or 2 channels of a microphone and one of a loudspeaker.
+#[derive(derive_more::Debug)]
+#[debug("Echo {{ metrics: {:?}, .. }}", self.metrics())]
 pub(super) struct Echo {
     processor: BlockProcessor,
     rendered: Blocks,
@@ -73,14 +73,6 @@ impl Echo {
 
     pub(super) fn metrics(&self) -> BlockProcessorMetricsOutput {
         self.processor.get_metrics()
-    }
-}
-
-impl fmt::Debug for Echo {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Echo")
-            .field("metrics", &self.metrics())
-            .finish_non_exhaustive()
     }
 }
 

@@ -1,7 +1,5 @@
 //! Gain control: AGC2's adaptive digital gain and its limiter.
 
-use std::fmt;
-
 use sonora_agc2::adaptive_digital_gain_controller::{AdaptiveDigitalGainController, FrameInfo};
 use sonora_agc2::common::{
     ADJACENT_SPEECH_FRAMES_THRESHOLD, SATURATION_PROTECTOR_INITIAL_HEADROOM_DB,
@@ -18,6 +16,8 @@ use crate::opus::RATE;
 
 /// Gain control of all channels together; the first channel decides what is speech and how
 /// loud.
+#[derive(derive_more::Debug)]
+#[debug("Gain {{ speech_dbfs: {:?}, .. }}", self.speech.level_dbfs())]
 pub(super) struct Gain {
     activity: VoiceActivityDetectorWrapper,
     speech: SpeechLevelEstimator,
@@ -77,12 +77,4 @@ fn levels_dbfs(samples: &[f32]) -> (f32, f32) {
     let peak = samples.iter().fold(0.0f32, |peak, it| peak.max(it.abs()));
     let power: f32 = samples.iter().map(|it| it * it).sum::<f32>() / samples.len() as f32;
     (float_s16_to_dbfs(peak), float_s16_to_dbfs(power.sqrt()))
-}
-
-impl fmt::Debug for Gain {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Gain")
-            .field("speech_dbfs", &self.speech.level_dbfs())
-            .finish_non_exhaustive()
-    }
 }

@@ -15,6 +15,8 @@ use super::{curves, tap};
 /// The self-signed certificate of a process, and the configuration of its handshakes.
 ///
 /// Create one per process: it costs a P-256 key, and every SDP contains its fingerprint.
+#[derive(derive_more::Debug)]
+#[debug("Certificate {{ fingerprint: {:?}, .. }}", self.fingerprint.to_string())]
 pub struct Certificate {
     certificate: dimpl::DtlsCertificate,
     /// Configuration for sessions without data channels.
@@ -88,14 +90,6 @@ impl Certificate {
     /// Returns the SHA-256 of the certificate, as in `a=fingerprint:sha-256`.
     pub fn fingerprint(&self) -> &Fingerprint {
         &self.fingerprint
-    }
-}
-
-impl std::fmt::Debug for Certificate {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Certificate")
-            .field("fingerprint", &self.fingerprint.to_string())
-            .finish_non_exhaustive()
     }
 }
 

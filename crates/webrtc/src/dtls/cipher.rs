@@ -1,12 +1,12 @@
 //! The ciphers that protect records of data channels.
 
-use std::fmt;
 use std::str::FromStr;
 
 use dimpl::crypto::Dtls12CipherSuite as Suite;
 
 /// A cipher of DTLS 1.2 records, with ephemeral ECDH and ECDSA certificates.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, derive_more::Display)]
+#[display("{}", self.as_str())]
 pub enum Cipher {
     /// AES-128-GCM with SHA-256 (RFC 5289).
     Aes128Gcm,
@@ -61,12 +61,6 @@ impl Cipher {
             Self::Aes256Gcm => 1,
             Self::ChaCha20Poly1305 => 2,
         }
-    }
-}
-
-impl fmt::Display for Cipher {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
     }
 }
 

@@ -73,18 +73,16 @@ pub(crate) enum Progress {
 }
 
 /// Exported keying material, which `Debug` does not print.
+#[derive(derive_more::Debug)]
+#[debug("Material")]
 pub(crate) struct Material(pub(crate) dimpl::KeyingMaterial);
-
-impl std::fmt::Debug for Material {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Material")
-    }
-}
 
 /// One DTLS association.
 ///
 /// It is kept after the handshake, because the peer may need the last flight again and closes
 /// with close_notify.
+#[derive(derive_more::Debug)]
+#[debug("Association {{ role: {role:?}, verified: {verified:?}, .. }}")]
 pub(crate) struct Association {
     dtls: Box<Dtls>,
     expected: Vec<Fingerprint>,
@@ -363,15 +361,6 @@ impl Association {
             role: self.role,
             srtp: keys.map(|(material, profile)| (profile, Material(material))),
         })
-    }
-}
-
-impl std::fmt::Debug for Association {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Association")
-            .field("role", &self.role)
-            .field("verified", &self.verified)
-            .finish_non_exhaustive()
     }
 }
 

@@ -45,6 +45,8 @@ pub(super) fn take_created() -> Taps {
 }
 
 /// The key of one direction.
+#[derive(derive_more::Debug)]
+#[debug("Tap {{ cipher: {cipher:?}, .. }}")]
 pub(super) struct Tap {
     cipher: Cipher,
     state: Mutex<State>,
@@ -134,14 +136,6 @@ impl Tap {
             self.with_state(|state| state.used_nonces.push(explicit));
         }
         !live
-    }
-}
-
-impl std::fmt::Debug for Tap {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Tap")
-            .field("cipher", &self.cipher)
-            .finish_non_exhaustive()
     }
 }
 

@@ -82,6 +82,8 @@ pub(crate) enum PathChange {
 }
 
 /// An ICE agent, and the addresses that it validated.
+#[derive(derive_more::Debug)]
+#[debug("Agent {{ lite: {lite:?}, path: {path:?}, .. }}")]
 pub(crate) struct Agent {
     agent: Box<IceAgent>,
     lite: bool,
@@ -487,14 +489,5 @@ impl Agent {
         };
         let candidate = self.local.iter().find(is_like);
         candidate.copied().unwrap_or(destination)
-    }
-}
-
-impl std::fmt::Debug for Agent {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Agent")
-            .field("lite", &self.lite)
-            .field("path", &self.path)
-            .finish_non_exhaustive()
     }
 }

@@ -46,7 +46,7 @@ pub enum Protocol {
 }
 
 /// Address of a candidate.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, derive_more::Display)]
 pub enum Address {
     /// The candidate has an IP address.
     Ip(IpAddr),
@@ -248,15 +248,6 @@ impl Address {
     fn parse(text: &str) -> Self {
         text.parse()
             .map_or_else(|_| Self::Name(text.to_owned()), Self::Ip)
-    }
-}
-
-impl fmt::Display for Address {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Ip(ip) => ip.fmt(f),
-            Self::Name(name) => f.write_str(name),
-        }
     }
 }
 

@@ -27,7 +27,8 @@ pub struct SessionDescription {
 }
 
 /// The origin (`o=`), which identifies a description and its version (RFC 8866 §5.2).
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, derive_more::Display)]
+#[display("{username} {session_id} {session_version} {network_type} {address_type} {address}")]
 pub struct Origin {
     /// User name, `-` if there is none.
     pub username: String,
@@ -176,21 +177,6 @@ impl Origin {
             address_type: "IP4".to_owned(),
             address: "127.0.0.1".to_owned(),
         }
-    }
-}
-
-impl fmt::Display for Origin {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{} {} {} {} {} {}",
-            self.username,
-            self.session_id,
-            self.session_version,
-            self.network_type,
-            self.address_type,
-            self.address
-        )
     }
 }
 

@@ -3,7 +3,8 @@ use std::fmt;
 use super::error::Reason;
 
 /// The hash of a certificate, as SDP announces it (RFC 8122 §5).
-#[derive(Clone, PartialEq, Eq, Hash)]
+#[derive(Clone, PartialEq, Eq, Hash, derive_more::Debug)]
+#[debug("Fingerprint({self})")]
 pub struct Fingerprint {
     /// Hash function of the digest.
     pub algorithm: HashAlgorithm,
@@ -71,12 +72,6 @@ impl fmt::Display for Fingerprint {
             write!(f, "{before}{byte:02X}")?;
         }
         Ok(())
-    }
-}
-
-impl fmt::Debug for Fingerprint {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Fingerprint({self})")
     }
 }
 

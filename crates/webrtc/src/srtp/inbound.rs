@@ -15,6 +15,8 @@ pub const RTP_SOURCES_MAX: usize = 32;
 
 /// Opens the packets that are received: estimates the rollover counter, authenticates,
 /// decrypts, and rejects replays.
+#[derive(derive_more::Debug)]
+#[debug("Inbound {{ sources: {:?}, .. }}", self.rtp.len())]
 pub struct Inbound {
     keys: SessionKeys,
     rtp: Vec<SourceState>,
@@ -147,14 +149,6 @@ impl Inbound {
         self.rtp
             .iter()
             .map(|source| Ssrc(u32::from_be_bytes(source.ssrc)))
-    }
-}
-
-impl std::fmt::Debug for Inbound {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Inbound")
-            .field("sources", &self.rtp.len())
-            .finish_non_exhaustive()
     }
 }
 

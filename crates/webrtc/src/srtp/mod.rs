@@ -53,7 +53,8 @@ pub use outbound::{DuplicateSsrc, Outbound, SealedRtp, StreamIndex, Tag};
 pub const RTCP_OVERHEAD_MAX: usize = 20;
 
 /// An SRTP protection profile, as DTLS negotiates it (RFC 5764 §4.1.2).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, derive_more::Display)]
+#[display("{}", self.name())]
 pub enum Profile {
     /// `SRTP_AES128_CM_HMAC_SHA1_80` (RFC 5764); costs four times as much as GCM.
     Aes128CmSha1_80,
@@ -100,12 +101,6 @@ impl Profile {
             Self::AeadAes128Gcm => "SRTP_AEAD_AES_128_GCM",
             Self::AeadAes256Gcm => "SRTP_AEAD_AES_256_GCM",
         }
-    }
-}
-
-impl std::fmt::Display for Profile {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(self.name())
     }
 }
 

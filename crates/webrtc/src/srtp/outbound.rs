@@ -16,6 +16,8 @@ use super::{KeyError, Profile, session_keys};
 /// [`reseal`](Self::reseal) repeats an old nonce and therefore returns its bytes only if the tag
 /// equals the first one: the tag authenticates header and payload, so equal tags mean equal
 /// packets, and the network learns nothing that it has not already seen.
+#[derive(derive_more::Debug)]
+#[debug("Outbound {{ streams: {:?}, .. }}", self.streams.len())]
 pub struct Outbound {
     keys: SessionKeys,
     streams: SmallVec<[Stream; 4]>,
@@ -228,14 +230,6 @@ impl Outbound {
             index,
             tag: Tag(u64::from_ne_bytes(tag)),
         }
-    }
-}
-
-impl std::fmt::Debug for Outbound {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Outbound")
-            .field("streams", &self.streams.len())
-            .finish_non_exhaustive()
     }
 }
 

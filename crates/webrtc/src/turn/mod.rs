@@ -88,6 +88,8 @@ pub enum Input {
 }
 
 /// An allocation on a TURN server: one relayed address.
+#[derive(derive_more::Debug)]
+#[debug("Allocation {{ server: {server:?}, state: {state:?}, .. }}")]
 pub struct Allocation {
     server: Server,
     /// Address of the server.
@@ -366,15 +368,6 @@ impl Allocation {
     fn clock(&self) -> StunInstant {
         let since = self.now.saturating_duration_since(self.epoch).as_nanos();
         StunInstant::from_nanos(i64::try_from(since).unwrap_or(i64::MAX))
-    }
-}
-
-impl std::fmt::Debug for Allocation {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Allocation")
-            .field("server", &self.server)
-            .field("state", &self.state)
-            .finish_non_exhaustive()
     }
 }
 

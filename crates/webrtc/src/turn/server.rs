@@ -35,20 +35,13 @@ pub struct Server {
 }
 
 /// Long-term credentials for a TURN server (RFC 8489 §9.2).
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, derive_more::Debug)]
+#[debug("Credentials {{ username: {username:?}, .. }}")]
 pub struct Credentials {
     /// User name at the server.
     pub username: String,
     /// Password, which `Debug` does not print.
     pub password: String,
-}
-
-impl fmt::Debug for Credentials {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Credentials")
-            .field("username", &self.username)
-            .finish_non_exhaustive()
-    }
 }
 
 /// The reason why a text is not the URI of a TURN server that can be used.

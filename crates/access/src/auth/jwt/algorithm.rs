@@ -1,5 +1,3 @@
-use std::fmt;
-
 use aws_lc_rs::hmac;
 use aws_lc_rs::rsa::RsaParameters;
 use aws_lc_rs::signature::{self, VerificationAlgorithm};
@@ -7,7 +5,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// A signature algorithm of JWS (RFC 7518 §3.1, RFC 8037 §3.1). There is no `none`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema, derive_more::Display,
+)]
+#[display("{}", self.as_str())]
 pub enum Algorithm {
     /// HMAC with SHA-256.
     HS256,
@@ -117,11 +118,5 @@ impl Algorithm {
             Self::ES512 => Verification::Curve(&signature::ECDSA_P521_SHA512_FIXED, "P-521", 66),
             Self::EdDSA => Verification::Edwards(&signature::ED25519),
         }
-    }
-}
-
-impl fmt::Display for Algorithm {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
     }
 }

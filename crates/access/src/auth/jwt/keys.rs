@@ -1,7 +1,5 @@
 //! Keys that signatures are verified with, from a secret, PEM text or a JWK Set (RFC 7517).
 
-use std::fmt;
-
 use aws_lc_rs::hmac;
 use aws_lc_rs::signature::{ParsedPublicKey, RsaPublicKeyComponents};
 use base64::Engine;
@@ -26,6 +24,8 @@ const TRIED_MAX: usize = 8;
 #[derive(Debug, Default)]
 pub(super) struct KeySet(Vec<Key>);
 
+#[derive(derive_more::Debug)]
+#[debug("Key {{ id: {id:?}, algorithm: {algorithm:?}, .. }}")]
 struct Key {
     /// Identifier that tokens name; `None` if the key has none.
     id: Option<String>,
@@ -204,14 +204,5 @@ impl Jwk {
             }
             _ => None,
         }
-    }
-}
-
-impl fmt::Debug for Key {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Key")
-            .field("id", &self.id)
-            .field("algorithm", &self.algorithm)
-            .finish_non_exhaustive()
     }
 }

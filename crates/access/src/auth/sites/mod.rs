@@ -11,7 +11,6 @@
 //! Every protocol that a browser speaks asks [`Sites`]: HTTP, RTSP over HTTP, WebTransport. Programs
 //! that are no browsers can send any header; nothing here replaces credentials.
 
-use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 
 use glassline_rtsp::server::TunnelHosts;
@@ -252,7 +251,7 @@ fn shortened(text: &str) -> String {
 }
 
 /// A web site that may embed the streams: `*`, or scheme and host (RFC 6454 §6.2).
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema, derive_more::Display)]
 #[serde(try_from = "String", into = "String")]
 #[schemars(with = "String")]
 pub struct Origin(String);
@@ -309,12 +308,6 @@ impl From<Origin> for String {
     }
 }
 
-impl fmt::Display for Origin {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
 /// A text is not an [`Origin`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
@@ -326,7 +319,7 @@ pub struct OriginError {
 }
 
 /// A name of this server without scheme and port, such as `media.example.com`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema, derive_more::Display)]
 #[serde(try_from = "String", into = "String")]
 #[schemars(with = "String")]
 pub struct HostName(String);
@@ -339,12 +332,6 @@ impl HostName {
 
     fn is(&self, host: &str) -> bool {
         self.0.eq_ignore_ascii_case(host)
-    }
-}
-
-impl fmt::Display for HostName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
     }
 }
 

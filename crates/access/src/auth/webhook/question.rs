@@ -75,11 +75,13 @@ impl From<Access> for Action {
 }
 
 /// The credentials that a client shows, as it shows them.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, derive_more::Debug)]
 pub enum Credential {
     /// The client shows none.
+    #[debug("nothing")]
     Nothing,
     /// The client shows a name and a password.
+    #[debug("a password")]
     Password {
         /// Name of the user.
         user: String,
@@ -87,17 +89,8 @@ pub enum Credential {
         password: String,
     },
     /// The client shows a token, in a header or in the query.
+    #[debug("a token")]
     Token(String),
-}
-
-impl fmt::Debug for Credential {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Nothing => "nothing",
-            Self::Password { .. } => "a password",
-            Self::Token(_) => "a token",
-        })
-    }
 }
 
 /// A question about a client's rights.

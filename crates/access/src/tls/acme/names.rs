@@ -1,6 +1,5 @@
 //! The names that a public authority certifies: host names and IP addresses.
 
-use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;
 
@@ -11,7 +10,18 @@ use serde::{Deserialize, Serialize};
 use crate::tls::lan::is_host_name;
 
 /// A host name or an IP address for a certificate.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Clone,
+    Debug,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Serialize,
+    Deserialize,
+    JsonSchema,
+    derive_more::Display,
+)]
 #[serde(try_from = "String", into = "String")]
 #[schemars(with = "String")]
 pub enum AcmeName {
@@ -96,15 +106,6 @@ impl TryFrom<String> for AcmeName {
 impl From<AcmeName> for String {
     fn from(name: AcmeName) -> Self {
         name.to_string()
-    }
-}
-
-impl fmt::Display for AcmeName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Host(host) => f.write_str(host),
-            Self::Address(address) => address.fmt(f),
-        }
     }
 }
 

@@ -1,6 +1,5 @@
 //! HTTPS requests to an authority, with deadlines, limits and the TLS of the rest of the server.
 
-use std::fmt;
 use std::path::Path;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -21,7 +20,8 @@ const BOUNDS: Bounds = Bounds {
 };
 
 /// Makes one connection for each request: an order has some twelve, months apart from the next.
-#[derive(Clone)]
+#[derive(Clone, derive_more::Debug)]
+#[debug("Transport")]
 pub(super) struct Transport {
     client: HttpClient,
     /// The pause that the latest refusal asked for.
@@ -83,11 +83,5 @@ impl instant_acme::HttpClient for Transport {
         request: Request<BodyWrapper<Bytes>>,
     ) -> Pin<Box<dyn Future<Output = Result<BytesResponse, Error>> + Send>> {
         Box::pin(self.clone().exchange(request))
-    }
-}
-
-impl fmt::Debug for Transport {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Transport")
     }
 }

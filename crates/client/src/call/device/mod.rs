@@ -100,16 +100,12 @@ pub enum DeviceError {
 }
 
 /// A device that runs until this value is dropped.
+#[derive(derive_more::Debug)]
+#[debug("Running {{ .. }}")]
 pub struct Running {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
     failure: Arc<OnceLock<DeviceError>>,
-}
-
-impl std::fmt::Debug for Running {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Running").finish_non_exhaustive()
-    }
 }
 
 impl Running {

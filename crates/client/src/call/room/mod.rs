@@ -44,6 +44,8 @@ const RETRY: Duration = Duration::from_secs(1);
 const RECORDS_MAX: usize = 1 << 16;
 
 /// A call in a room. It lasts until it ends or is dropped, which leaves the room.
+#[derive(derive_more::Debug)]
+#[debug("Room {{ session: {session:?}, .. }}")]
 pub struct Room {
     call: Call,
     session: Url,
@@ -54,14 +56,6 @@ pub struct Room {
     stop: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
     _between: Option<ImpairmentProxy>,
-}
-
-impl std::fmt::Debug for Room {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Room")
-            .field("session", &self.session)
-            .finish_non_exhaustive()
-    }
 }
 
 /// A change in a room.

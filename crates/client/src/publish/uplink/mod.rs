@@ -104,16 +104,20 @@ pub struct UplinkFigures {
 }
 
 /// The feedback that tells a sender about its path.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, derive_more::Display)]
 #[non_exhaustive]
 pub enum Feedback {
     /// Acknowledgements of QUIC.
+    #[display("acknowledgements of QUIC")]
     Quic,
     /// Transport-wide feedback of WebRTC (draft-holmer-rmcat-transport-wide-cc-extensions-01).
+    #[display("transport-wide feedback (TWCC)")]
     TransportWide,
     /// The count of bytes that TCP has not acknowledged.
+    #[display("acknowledgements of TCP")]
     Stream,
     /// Receiver reports (RFC 3550 §6.4).
+    #[display("receiver reports")]
     ReceiverReports,
 }
 
@@ -126,17 +130,6 @@ impl Feedback {
             Self::Stream => "tcp",
             Self::ReceiverReports => "receiver-reports",
         }
-    }
-}
-
-impl fmt::Display for Feedback {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Quic => "acknowledgements of QUIC",
-            Self::TransportWide => "transport-wide feedback (TWCC)",
-            Self::Stream => "acknowledgements of TCP",
-            Self::ReceiverReports => "receiver reports",
-        })
     }
 }
 

@@ -21,8 +21,6 @@
 
 mod decode_times;
 
-use std::fmt;
-
 use glassline_media::Codec;
 
 use crate::elementary::annexb::{self, PARAMETER_SET_BYTES_MAX};
@@ -37,6 +35,8 @@ pub use decode_times::DecodeTimes;
 const SETTLED_FRAMES: u32 = 250;
 
 /// Detects reordering in the access units of one track.
+#[derive(derive_more::Debug)]
+#[debug("Reordering {{ is_reordered: {:?}, .. }}", self.is_reordered())]
 pub struct Reordering {
     coding: Coding,
 }
@@ -86,14 +86,6 @@ impl Reordering {
             Coding::H264(detector) => detector.is_reordered(),
             Coding::H265(detector) => detector.is_reordered(),
         }
-    }
-}
-
-impl fmt::Debug for Reordering {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Reordering")
-            .field("is_reordered", &self.is_reordered())
-            .finish_non_exhaustive()
     }
 }
 

@@ -65,7 +65,7 @@ pub struct Row(
 );
 
 /// Value of a row.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, derive_more::Display)]
 pub enum Value {
     /// A number in the table's unit.
     Number(i64),
@@ -353,15 +353,6 @@ impl Table {
         write!(out, "; {} unmatched, {} lost", self.unmatched, self.lost)
             .expect("a string takes everything");
         out
-    }
-}
-
-impl std::fmt::Display for Value {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Number(number) => number.fmt(f),
-            Self::Range(name) => f.write_str(name),
-        }
     }
 }
 

@@ -1,6 +1,5 @@
 //! An arm of a comparison: the controller of an upload, and what surrounds it.
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -16,7 +15,8 @@ use crate::congestion::oracle::{Foresight, Oracle};
 pub type Start = dyn Fn(u64, &Foresight) -> Box<dyn Controller> + Send + Sync;
 
 /// An arm: a controller, and how the encoder and the sending queue follow it.
-#[derive(Clone)]
+#[derive(Clone, derive_more::Debug)]
+#[debug("Arm {{ name: {name:?}, rule: {rule:?}, delivery: {delivery:?}, .. }}")]
 pub struct Arm {
     /// Its name in reports.
     pub name: String,
@@ -86,15 +86,5 @@ impl Arm {
         let controller = Arc::clone(&self.controller);
         let foresight = Foresight::new(scenario, start);
         CongestionControl::with(move |mtu| controller(mtu, &foresight))
-    }
-}
-
-impl fmt::Debug for Arm {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Arm")
-            .field("name", &self.name)
-            .field("rule", &self.rule)
-            .field("delivery", &self.delivery)
-            .finish_non_exhaustive()
     }
 }

@@ -17,7 +17,6 @@ mod arm;
 mod measured;
 mod scenario;
 
-use std::fmt;
 use std::time::Duration;
 
 use super::relay;
@@ -29,7 +28,8 @@ pub use measured::{Measured, Sample, Spread};
 pub use scenario::{Change, Competitor, Delivery, Groups, HEADER_BYTES, Scenario, Source};
 
 /// Runs sessions. Holds the key and the certificate that all sessions share.
-#[derive(Clone)]
+#[derive(Clone, derive_more::Debug)]
+#[debug("Sessions {{ .. }}")]
 pub struct Sessions {
     credentials: Credentials,
     /// Longest time by which ends wake late, in virtual time.
@@ -113,12 +113,6 @@ impl Sessions {
 impl Default for Sessions {
     fn default() -> Self {
         Self::new()
-    }
-}
-
-impl fmt::Debug for Sessions {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Sessions").finish_non_exhaustive()
     }
 }
 

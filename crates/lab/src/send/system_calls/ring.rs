@@ -7,6 +7,8 @@ use io_uring::{IoUring, Probe, cqueue, opcode, squeue, types};
 use super::{FLAGS, Shared};
 
 /// Sends on many connections with one system call (`io_uring`).
+#[derive(derive_more::Debug)]
+#[debug("Ring {{ held: {:?}, .. }}", self.held.len())]
 pub(crate) struct Ring {
     /// The ring shared with the kernel.
     ring: IoUring,
@@ -203,14 +205,6 @@ impl Drop for Ring {
                 std::mem::forget(bytes);
             }
         }
-    }
-}
-
-impl std::fmt::Debug for Ring {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Ring")
-            .field("held", &self.held.len())
-            .finish_non_exhaustive()
     }
 }
 

@@ -34,6 +34,8 @@ const VIDEO_PRIORITY: u8 = 60;
 static BROADCASTS: AtomicU64 = AtomicU64::new(0);
 
 /// A stream that is offered to other servers. It ends when this value is dropped.
+#[derive(derive_more::Debug)]
+#[debug("UnitBroadcast {{ name: {name:?}, .. }}")]
 pub struct UnitBroadcast {
     name: String,
     clock: NodeClock,
@@ -315,13 +317,5 @@ fn sent_stamps(unit: &MediaUnit, clock: NodeClock) -> SentStamps {
         published_ns: clock.stamp(unit.stamps.published),
         ingest_ns: nanos(unit.stamps.ingest()),
         relay_ns: relay.map(|it| (nanos(it.delay), nanos(it.error))),
-    }
-}
-
-impl std::fmt::Debug for UnitBroadcast {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("UnitBroadcast")
-            .field("name", &self.name)
-            .finish_non_exhaustive()
     }
 }

@@ -1,6 +1,5 @@
 //! The catalog of a broadcast between servers: where the stream comes from, and its tracks.
 
-use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -29,7 +28,7 @@ const TEXT_BYTES_MAX: usize = 64 << 10;
 const NODE_BYTES_MAX: usize = 64;
 
 /// Name of a server in its cluster: 1 to 64 letters, digits, `-` and `_`.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, derive_more::Display)]
 pub struct NodeName(String);
 
 impl NodeName {
@@ -49,12 +48,6 @@ impl FromStr for NodeName {
             true => Ok(Self(text.to_owned())),
             false => Err(NodeNameError),
         }
-    }
-}
-
-impl fmt::Display for NodeName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
     }
 }
 

@@ -58,6 +58,8 @@ impl Session {
 }
 
 /// A stream that is pulled from another server.
+#[derive(derive_more::Debug)]
+#[debug("UnitBroadcastReader {{ name: {name:?}, .. }}")]
 pub struct UnitBroadcastReader {
     name: String,
     broadcast: broadcast::Consumer,
@@ -140,15 +142,9 @@ impl UnitBroadcastReader {
     }
 }
 
-impl std::fmt::Debug for UnitBroadcastReader {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("UnitBroadcastReader")
-            .field("name", &self.name)
-            .finish_non_exhaustive()
-    }
-}
-
 /// One layer of a track that is pulled from another server.
+#[derive(derive_more::Debug)]
+#[debug("UnitReader {{ layer: {layer:?}, .. }}")]
 pub struct UnitReader {
     layer: TrackLayer,
     track: track::Ordered,
@@ -238,16 +234,9 @@ impl UnitReader {
     }
 }
 
-impl std::fmt::Debug for UnitReader {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("UnitReader")
-            .field("layer", &self.layer)
-            .finish_non_exhaustive()
-    }
-}
-
 /// The clock of the server that a stream is pulled from.
-#[derive(Clone)]
+#[derive(Clone, derive_more::Debug)]
+#[debug("PeerClock {{ .. }}")]
 pub struct PeerClock(Arc<Link>);
 
 impl PeerClock {
@@ -258,14 +247,9 @@ impl PeerClock {
     }
 }
 
-impl std::fmt::Debug for PeerClock {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("PeerClock").finish_non_exhaustive()
-    }
-}
-
 /// Requests keyframes of one track from the server that it is pulled from.
-#[derive(Clone)]
+#[derive(Clone, derive_more::Debug)]
+#[debug("KeyframeRequester {{ number: {number:?}, .. }}")]
 pub struct KeyframeRequester {
     number: u32,
     link: Arc<Link>,
@@ -277,14 +261,6 @@ impl KeyframeRequester {
     pub fn request(&self) {
         let request = control_datagrams::keyframe_request_of(self.number);
         let _ = self.link.send_datagram(&request);
-    }
-}
-
-impl std::fmt::Debug for KeyframeRequester {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("KeyframeRequester")
-            .field("number", &self.number)
-            .finish_non_exhaustive()
     }
 }
 

@@ -1,7 +1,5 @@
 //! Streams that other servers ask for.
 
-use std::fmt;
-
 use moq_net::origin;
 
 use super::broadcast::UnitBroadcast;
@@ -12,9 +10,13 @@ use crate::moq::refusal::Refusal;
 
 /// The requests of other servers for streams of a collection. Other broadcasts of the collection are
 /// found as ever. Requests that nobody takes any more are refused when this value is dropped.
+#[derive(derive_more::Debug)]
+#[debug("NodeRequests {{ .. }}")]
 pub struct NodeRequests(origin::Dynamic);
 
 /// Another server's request for a stream.
+#[derive(derive_more::Debug)]
+#[debug("NodeRequest {{ asking: {asking:?}, name: {name:?}, .. }}")]
 pub struct NodeRequest {
     asking: Vec<NodeName>,
     name: String,
@@ -116,21 +118,6 @@ impl NodeRequest {
     /// Refuses the request.
     pub fn refuse(self, why: RequestRefusal) {
         self.request.reject(why.error());
-    }
-}
-
-impl fmt::Debug for NodeRequests {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("NodeRequests").finish_non_exhaustive()
-    }
-}
-
-impl fmt::Debug for NodeRequest {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("NodeRequest")
-            .field("asking", &self.asking)
-            .field("name", &self.name)
-            .finish_non_exhaustive()
     }
 }
 

@@ -1,6 +1,5 @@
 //! The handlers of a listener's requests.
 
-use std::fmt;
 use std::sync::Arc;
 
 use axum::Router;
@@ -12,7 +11,8 @@ use super::waits::Waiter;
 use crate::sessions::ConnectionAddresses;
 
 /// The handlers of a listener's requests: routes, and what is asked before them.
-#[derive(Clone)]
+#[derive(Clone, derive_more::Debug)]
+#[debug("Handlers {{ router: {router:?}, .. }}")]
 pub(crate) struct Handlers {
     pub(super) router: Router,
     pub(super) direct: Option<Arc<dyn DirectHandler>>,
@@ -49,13 +49,5 @@ impl From<Router> for Handlers {
             router,
             direct: None,
         }
-    }
-}
-
-impl fmt::Debug for Handlers {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Handlers")
-            .field("router", &self.router)
-            .finish_non_exhaustive()
     }
 }

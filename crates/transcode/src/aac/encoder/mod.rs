@@ -18,8 +18,6 @@ mod sections;
 #[cfg(test)]
 mod tests;
 
-use std::fmt;
-
 use glassline_media::Bitrate;
 use glassline_media::aac::RATES;
 use thiserror::Error;
@@ -70,6 +68,8 @@ pub enum AacSettingsError {
 }
 
 /// Encodes a voice as frames of AAC-LC.
+#[derive(derive_more::Debug)]
+#[debug("AacEncoder {{ settings: {settings:?}, saved: {saved:?}, .. }}")]
 pub struct AacEncoder {
     settings: AacSettings,
     table: BandTable,
@@ -270,15 +270,6 @@ impl AacEncoder {
         // The end.
         writer.put(0b111, 3);
         writer.into_bytes()
-    }
-}
-
-impl fmt::Debug for AacEncoder {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AacEncoder")
-            .field("settings", &self.settings)
-            .field("saved", &self.saved)
-            .finish_non_exhaustive()
     }
 }
 

@@ -9,8 +9,6 @@
 
 pub(crate) mod raw_data_block;
 
-use std::fmt;
-
 use glassline_media::Bits;
 use glassline_media::aac::{Program, ProgramElement};
 use symphonia_codec_aac::AacDecoder;
@@ -28,6 +26,8 @@ const FRAMES_BETWEEN_CHANGES: u32 = 25;
 const END: u8 = 0b111;
 
 /// Decodes AAC frames of any elements.
+#[derive(derive_more::Debug)]
+#[debug("SurroundDecoder {{ rate: {rate:?}, program: {program:?}, .. }}")]
 pub(super) struct SurroundDecoder {
     rate: u32,
     bands: Bands,
@@ -128,15 +128,6 @@ impl SurroundDecoder {
             });
         }
         Ok(())
-    }
-}
-
-impl fmt::Debug for SurroundDecoder {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SurroundDecoder")
-            .field("rate", &self.rate)
-            .field("program", &self.program)
-            .finish_non_exhaustive()
     }
 }
 

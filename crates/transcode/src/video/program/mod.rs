@@ -14,7 +14,6 @@
 //! pictures with other ticks are left out.
 
 use std::collections::VecDeque;
-use std::fmt;
 
 use glassline_media::{Bitrate, MediaTime};
 
@@ -91,6 +90,8 @@ const OUTPUT: [&str; 18] = [
 ];
 
 /// Transcodes one track of video whose decoder is a process of FFmpeg.
+#[derive(derive_more::Debug)]
+#[debug("ProgramTranscoder {{ source: {source:?}, counts: {counts:?}, .. }}")]
 pub struct ProgramTranscoder {
     source: VideoSource,
     writer: Option<Writer>,
@@ -303,15 +304,6 @@ impl ProgramTranscoder {
     /// Returns how many pictures the program has shown.
     pub const fn frames_seen(&self) -> u64 {
         self.frames_seen
-    }
-}
-
-impl fmt::Debug for ProgramTranscoder {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ProgramTranscoder")
-            .field("source", &self.source)
-            .field("counts", &self.counts)
-            .finish_non_exhaustive()
     }
 }
 

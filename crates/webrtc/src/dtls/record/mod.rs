@@ -148,6 +148,8 @@ fn additional(number: u64, content: u8, payload: usize) -> Aad<[u8; 13]> {
 }
 
 /// Seals the records that are sent.
+#[derive(derive_more::Debug)]
+#[debug("Sealer {{ cipher: {cipher:?}, next: {next:?}, .. }}")]
 pub struct Sealer {
     cipher: Cipher,
     iv: [u8; 12],
@@ -264,15 +266,6 @@ impl Sealer {
     }
 }
 
-impl std::fmt::Debug for Sealer {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Sealer")
-            .field("cipher", &self.cipher)
-            .field("next", &self.next)
-            .finish_non_exhaustive()
-    }
-}
-
 /// Counts of received records.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RecordCounts {
@@ -302,6 +295,8 @@ impl RecordCounts {
 }
 
 /// Opens the records that are received.
+#[derive(derive_more::Debug)]
+#[debug("Opener {{ cipher: {cipher:?}, .. }}")]
 pub struct Opener {
     cipher: Cipher,
     iv: [u8; 12],
@@ -369,14 +364,6 @@ impl Opener {
         };
         self.window.accept(sequence);
         Ok(payload)
-    }
-}
-
-impl std::fmt::Debug for Opener {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Opener")
-            .field("cipher", &self.cipher)
-            .finish_non_exhaustive()
     }
 }
 

@@ -48,7 +48,8 @@ static CERTIFICATE: LazyLock<Option<Arc<Certificate>>> =
     LazyLock::new(|| Certificate::generate().ok().map(Arc::new));
 
 /// The endpoint of a WHIP server.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, derive_more::Debug)]
+#[debug("Endpoint({self})")]
 pub struct Endpoint {
     /// URL that offers are posted to.
     url: Url,
@@ -101,12 +102,6 @@ impl std::fmt::Display for Endpoint {
         let mut url = self.url.clone();
         url.set_query(None);
         url.fmt(f)
-    }
-}
-
-impl std::fmt::Debug for Endpoint {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Endpoint({self})")
     }
 }
 
