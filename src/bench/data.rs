@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 use std::process::ExitCode;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
@@ -15,6 +15,7 @@ use glassline_lab::data::{
     Dial, DialError, Direction, EndError, Host, Plan, Relays, Report, Sample, Server, Unattended,
     measure, turn,
 };
+use parking_lot::Mutex;
 use url::Url;
 
 use super::files::{Output, OutputPaths, Outputs};
@@ -313,7 +314,7 @@ impl Host for TestReporter {
             eprintln!("{peer}: {}", table::summary(&report));
         }
         let line = serde_json::to_string(&report).expect("plain data") + "\n";
-        let mut json = self.json.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut json = self.json.lock();
         if let Some(json) = json.as_mut()
             && let Err(failure) = json.write(&line)
         {

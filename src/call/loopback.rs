@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use glassline_client::call::{
@@ -11,6 +11,7 @@ use glassline_client::call::{
 };
 use glassline_lab::call::report::svg;
 use glassline_lab::call::{Marks, Pair, Report, Stage, Table};
+use parking_lot::Mutex;
 
 use super::options::Options;
 use super::terminal::Terminal;
@@ -49,7 +50,7 @@ pub(super) fn run(options: &Options, quiet: bool) -> Result<ExitCode, Failure> {
     let reports = pair.finish(&source);
     let [mut report, _] = reports.map_err(Failure::runtime)?;
     if let Some(marks) = marks {
-        let played_audio = played_audio.lock().unwrap_or_else(PoisonError::into_inner);
+        let played_audio = played_audio.lock();
         let note = chirp_note(&report, marks, &began, &played_audio, options.format());
         report.notes.extend(note);
     }
@@ -140,7 +141,7 @@ impl Audio {
         let most = PLAYED_MAX_S * format.rate() as usize;
         let loudspeaker = loudspeaker.map_err(Failure::usage)?;
         let loudspeaker = loudspeaker.tapped(Box::new(move |samples| {
-            let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut kept = kept.lock();
             if kept.len() < most {
                 kept.extend_from_slice(samples);
             }

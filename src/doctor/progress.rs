@@ -1,10 +1,10 @@
 //! The line on a terminal that shows what is being checked.
 
 use std::io::IsTerminal as _;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
+use parking_lot::Mutex;
 
 /// Time between two positions of the spinner.
 const TICK: Duration = Duration::from_millis(100);
@@ -53,7 +53,7 @@ impl Progress {
         let Some(bar) = &self.bar else {
             return;
         };
-        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut running = self.running.lock();
         change(&mut running);
         bar.set_message(running.join(", "));
     }

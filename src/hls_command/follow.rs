@@ -11,7 +11,7 @@ use glassline_hls::reader::{HintKind, MediaPlaylist, Position, PreloadHint};
 use url::Url;
 
 use super::load::{Loaded, load};
-use super::presentation::{MediaMember, Presentation, locked};
+use super::presentation::{MediaMember, Presentation};
 
 /// Failed reloads in a row after which a playlist is given up.
 const FAILURES_MAX: u32 = 4;
@@ -94,13 +94,16 @@ impl Following<'_> {
             self.all.variables(),
             &mut findings,
         );
-        locked(&self.member.findings).merge(findings);
+        self.member.findings.lock().merge(findings);
         let loaded = match answer {
             Ok(loaded) => loaded,
             // The time of the check is over, and not that of the server.
             Err(_) if Instant::now() >= until => return,
             Err(problem) => {
-                locked(&self.member.findings).add(&rules::RELOAD_FAILED, 0, problem);
+                self.member
+                    .findings
+                    .lock()
+                    .add(&rules::RELOAD_FAILED, 0, problem);
                 return self.failed();
             }
         };
@@ -119,7 +122,7 @@ impl Following<'_> {
     }
 
     fn judge(&self, directive: Directive, loaded: &Loaded) {
-        let mut findings = locked(&self.member.findings);
+        let mut findings = self.member.findings.lock();
         if directive.sequence.is_some() {
             let answer = ReloadAnswer {
                 directive,
@@ -141,12 +144,12 @@ impl Following<'_> {
             playlist,
         };
         {
-            let mut findings = locked(&self.member.findings);
+            let mut findings = self.member.findings.lock();
             judge_media(playlist, &mut findings);
             self.follower.take(load, &mut findings);
         }
         {
-            let mut counts = locked(&self.member.counts);
+            let mut counts = self.member.counts.lock();
             counts.loads += 1;
             counts.segments += playlist
                 .next_sequence()
@@ -167,7 +170,7 @@ impl Following<'_> {
         if !playlist.has_parts() || playlist.is_ended {
             return;
         }
-        let mut findings = locked(&self.member.findings);
+        let mut findings = self.member.findings.lock();
         let mut reported = BTreeSet::new();
         for report in &playlist.reports {
             let Some(url) = report.uri.as_ref().and_then(|it| base.join(it).ok()) else {
@@ -279,5 +282,8 @@ fn ask_for_hint(
         Err(_) if Instant::now() >= until => return,
         Err(error) => error.to_string(),
     };
-    locked(&member.findings).add(&rules::HINT_NOT_SERVED, hint.line, problem);
+    member
+        .findings
+        .lock()
+        .add(&rules::HINT_NOT_SERVED, hint.line, problem);
 }

@@ -1,7 +1,6 @@
 //! A presentation: the playlist that the user named, and the media playlists that it leads to.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Mutex;
 use std::time::Instant;
 
 use glassline_client::hls::Fetcher;
@@ -11,6 +10,7 @@ use glassline_hls::judge::{
 use glassline_hls::reader::{
     MediaPlaylist, MultivariantPlaylist, Playlist, Position, RenditionKind,
 };
+use parking_lot::Mutex;
 use url::Url;
 
 use super::load::{PATIENCE, Variables, load};
@@ -22,7 +22,7 @@ const MEMBERS_MAX: usize = 8;
 #[derive(Debug)]
 pub(super) struct Presentation {
     /// Findings of the playlist that the user named, if it is multivariant, and of all playlists together.
-    findings: Mutex<Findings>,
+    pub(super) findings: Mutex<Findings>,
     variables: Option<Variables>,
     members: Vec<MediaMember>,
     /// Media playlists that are not followed, because there are too many.
@@ -175,7 +175,7 @@ impl Presentation {
         judge_members(
             &members,
             playlist.has_independent_segments,
-            &mut locked(&self.findings),
+            &mut self.findings.lock(),
         );
         Ok(())
     }
@@ -196,28 +196,21 @@ impl Presentation {
         self.variables.as_ref()
     }
 
-    pub(super) fn findings(&self) -> std::sync::MutexGuard<'_, Findings> {
-        locked(&self.findings)
-    }
-
     /// Notes how far a media playlist was seen.
     pub(super) fn note(&self, url: &Url, position: Position) {
-        let mut seen = locked(&self.seen);
+        let mut seen = self.seen.lock();
         let before = seen.entry(key(url)).or_default();
         *before = position.max(*before);
     }
 
     /// How far another media playlist was seen.
     pub(super) fn seen(&self, url: &Url) -> Option<Position> {
-        locked(&self.seen).get(&key(url)).copied()
+        self.seen.lock().get(&key(url)).copied()
     }
 
     /// All findings; errors come first.
     pub(super) fn into_findings(self) -> Vec<Placed> {
-        let of_all = self
-            .findings
-            .into_inner()
-            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        let of_all = self.findings.into_inner();
         let placed = |playlist: Option<&String>, findings: Findings| -> Vec<Placed> {
             let each = findings.into_sorted().into_iter();
             let each = each.map(|finding| Placed {
@@ -228,10 +221,7 @@ impl Presentation {
         };
         let mut all = placed(None, of_all);
         for member in self.members {
-            let findings = member
-                .findings
-                .into_inner()
-                .unwrap_or_else(std::sync::PoisonError::into_inner);
+            let findings = member.findings.into_inner();
             all.extend(placed(Some(&member.name), findings));
         }
         all.sort_by_key(|it| std::cmp::Reverse(it.finding.rule.severity));
@@ -244,12 +234,6 @@ pub(super) fn has_errors(findings: &[Placed]) -> bool {
     findings
         .iter()
         .any(|it| it.finding.rule.severity == Severity::Error)
-}
-
-pub(super) fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex
-        .lock()
-        .unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
 /// An address without its query, since delivery directives and signatures are in the query.

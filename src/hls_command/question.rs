@@ -14,7 +14,7 @@ use glassline_hls::reader::{ByteRange, MediaPlaylist, Playlist, Surroundings, re
 use url::Url;
 
 use super::load::{PATIENCE, load};
-use super::presentation::{MediaMember, Presentation, locked};
+use super::presentation::{MediaMember, Presentation};
 
 /// How far ahead of the last segment a request is that must be refused.
 const FAR_AHEAD: u64 = 50;
@@ -97,7 +97,7 @@ fn directive(
         playlist: loaded.and_then(|it| it.media()),
         before,
     };
-    judge_reload(answer, &mut locked(&member.findings));
+    judge_reload(answer, &mut member.findings.lock());
 }
 
 /// Asks for a delta update, and compares it with the playlist.
@@ -140,7 +140,7 @@ fn delta(all: &Presentation, member: &MediaMember, fetcher: &Fetcher) {
     let (Ok(reading), Some(full)) = (reading, plain(Directive::default())) else {
         return;
     };
-    let mut findings = locked(&member.findings);
+    let mut findings = member.findings.lock();
     findings.add_faults(&reading.faults);
     if let Playlist::Media(delta) = reading.playlist {
         judge_delta(&delta, &known, &full, &mut findings);
@@ -204,7 +204,7 @@ fn media(member: &MediaMember, fetcher: &Fetcher) {
         );
         findings.add(&rules::PARTS_NOT_SEGMENT, segment.line, what);
     }
-    locked(&member.findings).merge(findings);
+    member.findings.lock().merge(findings);
 }
 
 /// Asks how the server delivers: compressed, and by HTTP/2.
@@ -221,10 +221,10 @@ pub(super) fn transport(all: &Presentation, member: &MediaMember, fetcher: &Fetc
             "a playlist of {} bytes is not compressed for a client that takes gzip",
             fetched.body.len()
         );
-        all.findings().add(&rules::NOT_COMPRESSED, 0, what);
+        all.findings.lock().add(&rules::NOT_COMPRESSED, 0, what);
     }
     if member.url.scheme() == "https" && member.first.has_parts() && !is_http2(&member.url, trust) {
-        all.findings().add(
+        all.findings.lock().add(
             &rules::NOT_HTTP2,
             0,
             "the server does not choose HTTP/2 (ALPN h2)",

@@ -7,7 +7,7 @@ use glassline_hls::judge::Severity;
 use serde::Serialize;
 use url::Url;
 
-use super::presentation::{Placed, Presentation, has_errors, locked};
+use super::presentation::{Placed, Presentation, has_errors};
 use crate::output;
 
 /// All findings about one URL.
@@ -55,7 +55,7 @@ struct Shown {
 impl Report {
     pub(super) fn new(url: &Url, presentation: Presentation, elapsed: Duration) -> Self {
         let playlists = presentation.members().iter().map(|member| {
-            let counts = *locked(&member.counts);
+            let counts = *member.counts.lock();
             Seen {
                 playlist: member.name.clone(),
                 loads: counts.loads,

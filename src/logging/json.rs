@@ -129,8 +129,9 @@ impl Visit for Values {
 #[cfg(test)]
 mod tests {
     use std::io::{self, Write};
-    use std::sync::{Arc, Mutex};
+    use std::sync::Arc;
 
+    use parking_lot::Mutex;
     use tracing_subscriber::layer::SubscriberExt as _;
 
     use super::*;
@@ -141,7 +142,7 @@ mod tests {
 
     impl Write for Lines {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            let mut lines = self.0.lock().expect("no panic");
+            let mut lines = self.0.lock();
             lines.extend_from_slice(bytes);
             Ok(bytes.len())
         }
@@ -159,7 +160,7 @@ mod tests {
             .event_format(Json)
             .with_writer(move || written.clone());
         tracing::subscriber::with_default(tracing_subscriber::registry().with(layer), work);
-        let lines = lines.0.lock().expect("no panic");
+        let lines = lines.0.lock();
         let text = std::str::from_utf8(&lines).expect("text");
         assert!(text.ends_with('\n'), "{text}");
         let lines = text.lines();
@@ -223,7 +224,7 @@ mod tests {
         tracing::subscriber::with_default(subscriber, || {
             tracing::warn!(name, shown = %name, "{name}");
         });
-        let bytes = lines.0.lock().expect("no panic");
+        let bytes = lines.0.lock();
         let text = std::str::from_utf8(&bytes).expect("text");
         assert!(text.is_ascii(), "{text}");
         let line: Value = serde_json::from_str(text).expect("JSON");

@@ -3,12 +3,13 @@
 use std::collections::HashMap;
 use std::fmt::{Debug, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use glassline_access::audit::AUDIT;
 use glassline_server::LogCounters;
+use parking_lot::Mutex;
 use tracing::callsite::Identifier;
 use tracing::field::{Field, Visit};
 use tracing::{Event, Level, Subscriber};
@@ -72,7 +73,7 @@ impl<S: Subscriber> Layer<S> for LineLimit {
 
 impl Callsites {
     fn admit(&self, event: &Event<'_>, now: Instant) -> bool {
-        let mut places = self.lock();
+        let mut places = self.places.lock();
         let place = places
             .entry(event.metadata().callsite())
             .or_insert_with(|| Callsite::new(now));
@@ -91,17 +92,13 @@ impl Callsites {
 
     /// Returns how many lines with which message were left out since the last call.
     fn take_suppressed(&self) -> Vec<(u64, String)> {
-        let mut places = self.lock();
+        let mut places = self.places.lock();
         let places = places.values_mut().filter(|place| place.suppressed > 0);
         let taken = places.map(|place| {
             let count = std::mem::take(&mut place.suppressed);
             (count, std::mem::take(&mut place.message))
         });
         taken.collect()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<Identifier, Callsite>> {
-        self.places.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

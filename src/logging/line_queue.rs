@@ -3,12 +3,13 @@
 use std::collections::VecDeque;
 use std::io::{self, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use glassline_access::audit::AUDIT;
 use glassline_server::LogCounters;
+use parking_lot::{Condvar, Mutex};
 use tracing::Metadata;
 use tracing_subscriber::fmt::MakeWriter;
 
@@ -86,7 +87,7 @@ impl LineQueue {
             true => (BYTES_MAX + RESERVED_BYTES, LINES_MAX + RESERVED_LINES),
             false => (BYTES_MAX, LINES_MAX),
         };
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if state.bytes + line.len() > bytes_max || state.lines.len() >= lines_max {
             state.dropped += 1;
             self.counters.dropped.add(1);
@@ -101,14 +102,13 @@ impl LineQueue {
     /// Waits until all lines are written, for `limit` at most.
     pub(super) fn flush(&self, limit: Duration) {
         let end = Instant::now() + limit;
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         while !state.lines.is_empty() || state.is_writing {
             let left = end.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return;
             }
-            let waited = self.changed.wait_timeout(state, left);
-            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+            self.changed.wait_for(&mut state, left);
         }
     }
 
@@ -130,7 +130,7 @@ impl LineQueue {
             if written.is_err() {
                 self.counters.panics.add(1);
             }
-            let mut state = self.lock();
+            let mut state = self.state.lock();
             state.is_writing = false;
             drop(state);
             self.changed.notify_all();
@@ -140,7 +140,7 @@ impl LineQueue {
     /// Waits for a line and returns it. With the last one that waited, returns how many lines were
     /// dropped behind it.
     fn next(&self) -> (Vec<u8>, u64) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         loop {
             self.counters.turns.add(1);
             if let Some(line) = state.lines.pop_front() {
@@ -154,13 +154,8 @@ impl LineQueue {
                 };
                 return (line, dropped);
             }
-            let waited = self.changed.wait_timeout(state, TURN);
-            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+            self.changed.wait_for(&mut state, TURN);
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -287,7 +282,7 @@ mod tests {
                 tracing::info!(target: AUDIT, "EVIL");
             }
         });
-        let waiting = queue.lock().lines.len();
+        let waiting = queue.state.lock().lines.len();
         for _ in 0..waiting + 2 {
             permit.send(()).expect("the thread lives");
         }
@@ -314,7 +309,7 @@ mod tests {
         }
         // Four wait, and the thread may hold one.
         assert!((3..=4).contains(&counters.dropped.get()));
-        assert!(queue.lock().bytes <= BYTES_MAX);
+        assert!(queue.state.lock().bytes <= BYTES_MAX);
         let start = Instant::now();
         queue.flush(Duration::from_millis(50));
         assert!(start.elapsed() < Duration::from_secs(30), "it gives up");

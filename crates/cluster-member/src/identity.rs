@@ -1,11 +1,11 @@
 //! Who this server is in its cluster, and where its streams come from.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use glassline_access::auth::Secret;
 use glassline_hub::StreamName;
 use glassline_quic::moq::{DrawnCode, NodeClock, NodeName, Provenance};
+use parking_lot::Mutex;
 
 use glassline_latency::{FrameCode, FrameCodes};
 
@@ -82,14 +82,10 @@ impl Provenances {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Notes where a stream comes from, in place of the source before, for the servers that pull it
     /// from this one.
     pub(crate) fn begin(&self, name: &StreamName, provenance: Provenance) -> Mark {
-        let mut known = self.lock();
+        let mut known = self.known.lock();
         known.marks += 1;
         let mark = Mark(known.marks);
         known.streams.insert(name.clone(), (mark, provenance));
@@ -107,7 +103,7 @@ impl Provenances {
 
     /// Notes another way of the same source, unless another source has begun.
     pub(crate) fn change(&self, name: &StreamName, mark: Mark, provenance: Provenance) {
-        if let Some(known) = self.lock().streams.get_mut(name)
+        if let Some(known) = self.known.lock().streams.get_mut(name)
             && known.0 == mark
         {
             known.1 = provenance;
@@ -117,7 +113,7 @@ impl Provenances {
     /// Forgets a source, unless another one has begun: the stream is this server's own again, in
     /// epoch 0.
     pub(crate) fn end(&self, name: &StreamName, mark: Mark) {
-        let mut known = self.lock();
+        let mut known = self.known.lock();
         if known.streams.get(name).is_some_and(|it| it.0 == mark) {
             known.streams.remove(name);
         }
@@ -125,7 +121,7 @@ impl Provenances {
 
     /// Returns where a stream comes from, up to and with this server.
     pub fn of(&self, name: &StreamName) -> Provenance {
-        match self.lock().streams.get(name) {
+        match self.known.lock().streams.get(name) {
             Some((_, known)) => {
                 let mut provenance = known.clone();
                 if provenance.path.last() != Some(&self.node) {
@@ -139,7 +135,7 @@ impl Provenances {
 
     /// Returns whether this server has the claim of a stream: no other server publishes it.
     pub fn is_claimed(&self, name: &StreamName) -> bool {
-        let known = self.lock();
+        let known = self.known.lock();
         let provenance = known.streams.get(name).map(|(_, provenance)| provenance);
         provenance.is_some_and(|it| it.path == [self.node.clone()])
     }

@@ -2,7 +2,7 @@
 //! server of a list that has it, and from the next one when that server fails.
 
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use glassline_hub::{Prospect, State, Stream, StreamLifetime, StreamName, Wake};
@@ -10,6 +10,7 @@ use glassline_ingest::stream_names;
 use glassline_quic::moq::{NodeAddress, NodeName, Provenance};
 use glassline_rooms as rooms;
 use glassline_runtime::{FaultPoint, Part, Supervisor, TaskWaker};
+use parking_lot::Mutex;
 use tokio::sync::mpsc;
 
 use super::asked::{AskedStreams, Asking};
@@ -91,10 +92,6 @@ impl Directory {
         !rooms::is_voice(name) && member.is_none_or(|member| member.announces(name))
     }
 
-    fn lock(&self) -> MutexGuard<'_, AskedStreams> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Begins to pull the stream `name`, which the hub does not have, for a client with the address
     /// `by`. Returns the stream to wait for; `None` if it cannot be pulled, or was nowhere a moment
     /// ago. A stream that no origin has leaves the hub again.
@@ -130,7 +127,7 @@ impl Directory {
         }
         let name = stream_names::parse(name).ok()?;
         let now = Instant::now();
-        let mut found = self.lock();
+        let mut found = self.state.lock();
         if let Some(stream) = found.stream(&name) {
             return Some(stream);
         }
@@ -174,12 +171,12 @@ impl Directory {
     }
 
     fn note_live(&self, name: &StreamName) {
-        self.lock().note_live(name);
+        self.state.lock().note_live(name);
     }
 
     /// Lists a stream again that was forgotten. Returns false if another one has its name.
     fn list_again(&self, stream: &Arc<Stream>) -> bool {
-        let mut found = self.lock();
+        let mut found = self.state.lock();
         let is_listed = self.pulls.hub().list(stream).is_ok();
         if is_listed {
             found.list_again(stream);
@@ -238,7 +235,7 @@ impl Directory {
 
     /// Forgets a stream, which leaves the hub. One that was `nowhere` is not searched for again at once.
     fn forget(&self, stream: &Arc<Stream>, is_nowhere: bool) {
-        let mut found = self.lock();
+        let mut found = self.state.lock();
         found.forget(stream.name(), is_nowhere, Instant::now());
         self.pulls.hub().remove(stream.name().as_str());
     }

@@ -4,14 +4,15 @@ use std::collections::HashMap;
 use std::error::Error as StdError;
 use std::fmt;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_nats::{Client, ConnectErrorKind, ConnectOptions, Event, HeaderMap, Message, ServerInfo};
 use bytes::Bytes;
 use futures_util::StreamExt;
 use glassline_cluster::engine::STORE_TIMEOUT;
+use parking_lot::Mutex;
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 
@@ -275,7 +276,7 @@ impl Drop for WaitingRequest<'_> {
 
 impl Pending {
     fn with<T>(&self, work: impl FnOnce(&mut HashMap<u64, oneshot::Sender<Message>>) -> T) -> T {
-        work(&mut self.waiting.lock().unwrap_or_else(PoisonError::into_inner))
+        work(&mut self.waiting.lock())
     }
 
     fn add(&self) -> (WaitingRequest<'_>, oneshot::Receiver<Message>) {

@@ -1,10 +1,11 @@
 //! The engine: keeps a session, and hands requests to it.
 
+use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use glassline_cluster::engine::{Answer, CallError, Reply, Request};
+use parking_lot::Mutex;
 use rand::seq::SliceRandom;
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinHandle;
@@ -107,7 +108,7 @@ impl Engine {
             return Err(Busy(Answer { id, result }));
         };
         let pledge = Pledge::new(&request, Arc::clone(&self.shared.queue), room);
-        let session = self.shared.session().clone();
+        let session = self.shared.session.lock().clone();
         match session {
             Some(session) => session.start(request.call, pledge),
             None => pledge.answer(Err(CallError::Away)),
@@ -117,7 +118,7 @@ impl Engine {
 
     /// Sends the reply to a question of another node. Never waits.
     pub fn reply(&self, reply: Reply) {
-        let session = self.shared.session().clone();
+        let session = self.shared.session.lock().clone();
         if let Some(session) = session {
             session.reply(reply);
         }
@@ -146,13 +147,9 @@ impl Drop for Engine {
 }
 
 impl Shared {
-    fn session(&self) -> MutexGuard<'_, Option<Arc<Session>>> {
-        self.session.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Tells the core first, so that no answer of the session comes after its end unmarked.
     fn leave(&self) {
-        let session = self.session().take();
+        let session = self.session.lock().take();
         if let Some(session) = session {
             self.queue.disconnected();
             session.end();
@@ -264,7 +261,7 @@ async fn open(
 /// Serves a session until its connection or a bucket is lost.
 async fn serve(shared: &Arc<Shared>, server: &ServerUrl, session: Arc<Session>, number: u64) {
     tracing::info!(%server, "the cluster's engine is connected");
-    *shared.session() = Some(Arc::clone(&session));
+    *shared.session.lock() = Some(Arc::clone(&session));
     shared.queue.connected(number);
     shared.status.send_modify(|status| {
         status.link = Link::Connected {

@@ -1,9 +1,10 @@
 //! The queue of what the core has not read yet, bounded by entries and bytes of each kind.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use glassline_cluster::engine::{Answer, Answered, Call, CallError, Incoming, Request, RequestId};
+use parking_lot::Mutex;
 use tokio::sync::{Notify, OwnedSemaphorePermit};
 
 /// Most notices of changes that wait for the core.
@@ -51,7 +52,7 @@ impl EngineEvents {
             if let Some(event) = queue.take() {
                 return Some(event);
             }
-            if queue.lock().is_closed {
+            if queue.waiting.lock().is_closed {
                 return None;
             }
             woken.await;
@@ -96,13 +97,9 @@ struct Queued {
 }
 
 impl Queue {
-    fn lock(&self) -> MutexGuard<'_, Waiting> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Tells the core that the engine can be used: notices of `session` are taken from now on.
     pub(crate) fn connected(&self, session: u64) {
-        let mut waiting = self.lock();
+        let mut waiting = self.waiting.lock();
         waiting.session = session;
         waiting.push(EngineEvent::Incoming(Incoming::Connected), None);
         drop(waiting);
@@ -111,7 +108,7 @@ impl Queue {
 
     /// Tells the core that the engine cannot be used: notices of the session are no longer taken.
     pub(crate) fn disconnected(&self) {
-        let mut waiting = self.lock();
+        let mut waiting = self.waiting.lock();
         if waiting.session != 0 {
             waiting.session = 0;
             waiting.push(EngineEvent::Incoming(Incoming::Disconnected), None);
@@ -122,7 +119,7 @@ impl Queue {
 
     /// Adds what came unasked in `session`, or drops and counts it if there is no room.
     pub(crate) fn notice(&self, session: u64, incoming: Incoming) {
-        let mut waiting = self.lock();
+        let mut waiting = self.waiting.lock();
         if waiting.session == session && waiting.makes_room(&incoming) {
             waiting.push(EngineEvent::Incoming(incoming), None);
             drop(waiting);
@@ -131,12 +128,12 @@ impl Queue {
     }
 
     fn answer(&self, answer: Answer, room: Option<OwnedSemaphorePermit>) {
-        self.lock().push(EngineEvent::Answer(answer), room);
+        self.waiting.lock().push(EngineEvent::Answer(answer), room);
         self.filled.notify_one();
     }
 
     fn take(&self) -> Option<EngineEvent> {
-        let mut waiting = self.lock();
+        let mut waiting = self.waiting.lock();
         let event = waiting.events.pop_front()?.event;
         if let EngineEvent::Incoming(incoming) = &event {
             waiting.forget(incoming);
@@ -150,12 +147,12 @@ impl Queue {
 
     /// Returns what was dropped so far.
     pub(crate) fn dropped(&self) -> Dropped {
-        self.lock().dropped
+        self.waiting.lock().dropped
     }
 
     /// Ends the queue: the core reads what is left, and then nothing more.
     pub(crate) fn close(&self) {
-        self.lock().is_closed = true;
+        self.waiting.lock().is_closed = true;
         self.filled.notify_one();
     }
 }
@@ -311,7 +308,7 @@ mod tests {
         assert_eq!(dropped.beats as usize, CHANGES_MAX + 10 - BEATS_MAX);
         let read = drain(&mut events);
         assert_eq!(read.len(), 1 + CHANGES_MAX + BEATS_MAX);
-        assert!(!queue.lock().is_stale, "the watch was woken");
+        assert!(!queue.waiting.lock().is_stale, "the watch was woken");
         queue.notice(1, beat());
         assert_eq!(drain(&mut events).len(), 1, "room again");
     }
@@ -323,7 +320,7 @@ mod tests {
         for _ in 0..CHANGES_MAX {
             queue.notice(1, change(4_096));
         }
-        let waiting = queue.lock();
+        let waiting = queue.waiting.lock();
         assert!(waiting.change_bytes <= CHANGE_BYTES_MAX);
         assert!(waiting.dropped.changes > 0);
     }

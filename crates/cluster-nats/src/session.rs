@@ -1,8 +1,8 @@
 //! The time from one connection to its loss: buckets, subscriptions, and the tasks of requests.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_nats::{HeaderMap, Message, Subscriber};
@@ -14,6 +14,7 @@ use glassline_cluster::engine::{
 };
 use glassline_cluster::name::{decode, encode};
 use glassline_cluster::{Key, NodeId, StreamName};
+use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
@@ -120,7 +121,7 @@ impl Session {
             self.read(beats, Self::on_beat),
             self.read(asks, Self::on_question),
         ];
-        *lock(&self.readers) = tasks;
+        *self.readers.lock() = tasks;
         let listening = self.link.connection.round_trip().await;
         listening.map_err(|_| "the server takes no subscriptions".to_owned())
     }
@@ -157,8 +158,8 @@ impl Session {
     /// Ends all requests under way and all tasks.
     pub(crate) fn end(&self) {
         self.ended.send_replace(true);
-        lock(&self.readers).clear();
-        let watched = std::mem::take(&mut *lock(&self.scope));
+        self.readers.lock().clear();
+        let watched = std::mem::take(&mut *self.scope.lock());
         drop(watched);
     }
 
@@ -273,7 +274,7 @@ impl Session {
             return;
         };
         let id = QuestionId(self.next_question.fetch_add(1, Ordering::Relaxed));
-        let mut questions = lock(&self.questions);
+        let mut questions = self.questions.lock();
         if questions.0.len() == QUESTIONS_MAX {
             questions.0.pop_front();
         }
@@ -286,7 +287,7 @@ impl Session {
     /// Sends the core's reply to a question; one that is too old, or of another session, is
     /// dropped.
     pub(crate) fn reply(self: &Arc<Self>, reply: Reply) {
-        let mut questions = lock(&self.questions);
+        let mut questions = self.questions.lock();
         let at = questions.0.iter().position(|(id, _)| *id == reply.question);
         let taken = at.and_then(|at| questions.0.remove(at));
         drop(questions);
@@ -305,7 +306,7 @@ impl Session {
     }
 
     fn change_scope(self: &Arc<Self>, scope: Scope, pledge: Pledge) {
-        let mut watched = lock(&self.scope);
+        let mut watched = self.scope.lock();
         if *self.ended.borrow() {
             // The pledge answers.
             return;
@@ -407,8 +408,4 @@ fn within_limit(payload: &Bytes) -> Result<(), CallError> {
         ))),
         _ => Ok(()),
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

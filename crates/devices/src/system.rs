@@ -4,9 +4,9 @@
 //! A device that was opened once is kept. If it is unplugged or stops calling, it is opened
 //! again until it is back, and the call continues without it meanwhile.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use cpal::traits::{DeviceTrait as _, HostTrait as _, StreamTrait as _};
@@ -15,6 +15,7 @@ use glassline_client::call::{
     CaptureTime, Deliver, DeviceError, Fill, Loudspeaker, Microphone, PlayoutTime, Running,
 };
 use glassline_voice::Format;
+use parking_lot::Mutex;
 
 use crate::Names;
 
@@ -283,7 +284,7 @@ impl Opened {
                 let age = age.checked_sub(took).filter(|it| *it < AWAY_MAX);
                 let last = called - age.unwrap_or_default();
                 deliver.calls.fetch_add(1, Ordering::Relaxed);
-                let mut deliver = deliver.run.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut deliver = deliver.run.lock();
                 deliver(&samples, CaptureTime { called, last });
             },
             move |error| report(&failed, error),
@@ -310,7 +311,7 @@ impl Opened {
                 let ahead = stamp.playback.duration_since(stamp.callback);
                 let plays = called + ahead.min(AWAY_MAX);
                 fill.calls.fetch_add(1, Ordering::Relaxed);
-                let mut fill = fill.run.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut fill = fill.run.lock();
                 fill(&mut samples, PlayoutTime { called, plays });
                 for (place, sample) in data.iter_mut().zip(&samples) {
                     *place = T::from_sample(*sample);

@@ -9,8 +9,9 @@
 //! many streams and viewers there are.
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+
+use parking_lot::Mutex;
 
 /// Time between two readings.
 pub const READING: Duration = Duration::from_secs(5);
@@ -86,7 +87,7 @@ struct Forming {
 impl History {
     /// Takes a reading. The first one only begins the first sample.
     pub fn note(&self, reading: Reading) {
-        let mut rings = self.lock();
+        let mut rings = self.0.lock();
         let Some(before) = rings.latest.replace(reading) else {
             rings.forming.began = reading;
             return;
@@ -109,16 +110,12 @@ impl History {
 
     /// Returns the samples of the last ten minutes, the oldest first.
     pub fn recent(&self) -> Vec<Sample> {
-        self.lock().recent.iter().copied().collect()
+        self.0.lock().recent.iter().copied().collect()
     }
 
     /// Returns the samples of the last day, the oldest first.
     pub fn day(&self) -> Vec<Sample> {
-        self.lock().day.iter().copied().collect()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Rings> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().day.iter().copied().collect()
     }
 }
 
@@ -203,7 +200,7 @@ mod tests {
         assert_eq!((recent.len(), day.len()), (RECENT_MAX, DAY_MAX));
         assert_eq!(recent[0].at_s, 2 * 86_400 - 595);
         assert_eq!(day[0].at_s, 86_400 + 120);
-        let rings = history.lock();
+        let rings = history.0.lock();
         let samples = rings.recent.capacity() + rings.day.capacity();
         let bytes = samples * size_of::<Sample>();
         assert!(bytes <= 40_000, "{bytes}");

@@ -1,9 +1,9 @@
 //! The newest events of each kind.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Instant, SystemTime};
 
+use parking_lot::Mutex;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -114,7 +114,7 @@ impl EventLog {
             reason: event.reason.map(|it| shown(&it, REASON_BYTES_MAX).into()),
             ..event
         };
-        let mut kept = self.lock();
+        let mut kept = self.kept.lock();
         kept.count += 1;
         let order = kept.count;
         let events = &mut kept.kinds[event.kind as usize];
@@ -138,18 +138,13 @@ impl EventLog {
 
     /// Returns the events of the kinds that `wants` returns true for, the newest first.
     pub fn newest(&self, wants: impl Fn(EventKind) -> bool) -> Vec<RecordedEvent> {
-        let kept = self.lock();
+        let kept = self.kept.lock();
         let events = kept.kinds.iter().flatten();
         let mut events: Vec<RecordedEvent> =
             events.filter(|it| wants(it.event.kind)).cloned().collect();
         drop(kept);
         events.sort_unstable_by_key(|it| std::cmp::Reverse(it.order));
         events
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Kept> {
-        // The log is consistent after every line, so a poisoned lock is no problem.
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

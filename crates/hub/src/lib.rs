@@ -100,7 +100,7 @@ mod wake;
 mod watch;
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 pub use error::PublishError;
@@ -122,6 +122,7 @@ pub use transcode::Transcode;
 pub use wake::Wake;
 
 use events::EventQueues;
+use parking_lot::RwLock;
 
 /// Bounds on the streams of a hub and on the units that they keep.
 #[derive(Clone, Copy, Debug)]
@@ -180,44 +181,35 @@ impl Hub {
 
     /// Returns the limits in force.
     pub fn limits(&self) -> Limits {
-        *self.limits.read().unwrap_or_else(PoisonError::into_inner)
+        *self.limits.read()
     }
 
     /// Replaces the limits. The rings of streams that exist keep theirs; streams beyond a lower
     /// [`Limits::streams`] stay.
     pub fn set_limits(&self, limits: Limits) {
-        *self.limits.write().unwrap_or_else(PoisonError::into_inner) = limits;
+        *self.limits.write() = limits;
     }
 
     /// Sets the ladder of the streams whose source chooses none, those that exist included.
     pub fn set_ladder(&self, ladder: Ladder) {
-        *self.ladder.write().unwrap_or_else(PoisonError::into_inner) = ladder;
+        *self.ladder.write() = ladder;
         for stream in self.streams() {
             stream.set_general_ladder(ladder);
         }
     }
 
     fn ladder(&self) -> Ladder {
-        *self.ladder.read().unwrap_or_else(PoisonError::into_inner)
+        *self.ladder.read()
     }
 
     /// Returns the stream called `name`, if there is one.
     pub fn stream(&self, name: &str) -> Option<Arc<Stream>> {
-        self.streams
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .get(name)
-            .cloned()
+        self.streams.read().get(name).cloned()
     }
 
     /// Returns every stream, in the order of the names.
     pub fn streams(&self) -> Vec<Arc<Stream>> {
-        self.streams
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .values()
-            .cloned()
-            .collect()
+        self.streams.read().values().cloned().collect()
     }
 
     /// Returns the stream called `name`, creating it if it does not exist. The stream is listed
@@ -278,7 +270,7 @@ impl Hub {
         name: StreamName,
         prepare: impl FnOnce(&Stream),
     ) -> Result<Arc<Stream>, CreateError> {
-        let mut streams = self.streams.write().unwrap_or_else(PoisonError::into_inner);
+        let mut streams = self.streams.write();
         if let Some(stream) = streams.get(&name) {
             return Ok(Arc::clone(stream));
         }
@@ -301,7 +293,7 @@ impl Hub {
     /// call, too, that a source is silent.
     pub fn sweep(&self, now: Instant) -> Vec<StreamName> {
         let departed_span = self.limits().departed_span;
-        let mut streams = self.streams.write().unwrap_or_else(PoisonError::into_inner);
+        let mut streams = self.streams.write();
         let mut forgotten = Vec::new();
         streams.retain(|name, stream| {
             // No other thread can take a reference to the stream while the list is locked.
@@ -322,7 +314,7 @@ impl Hub {
     /// # Errors
     /// The error that [`create`](Self::create) would return now.
     pub fn lookup(&self, name: &StreamName) -> Result<Option<Arc<Stream>>, CreateError> {
-        let streams = self.streams.read().unwrap_or_else(PoisonError::into_inner);
+        let streams = self.streams.read();
         match streams.get(name) {
             Some(stream) => Ok(Some(Arc::clone(stream))),
             None => self.has_room(streams.len()).map(|()| None),
@@ -353,7 +345,7 @@ impl Hub {
     /// [`CreateError::Taken`] if another stream has the name, [`CreateError::TooMany`] at
     /// [`Limits::streams`].
     pub fn list(&self, stream: &Arc<Stream>) -> Result<(), CreateError> {
-        let mut streams = self.streams.write().unwrap_or_else(PoisonError::into_inner);
+        let mut streams = self.streams.write();
         if let Some(present) = streams.get(stream.name()) {
             return if Arc::ptr_eq(present, stream) {
                 Ok(())
@@ -372,7 +364,7 @@ impl Hub {
     /// Removes the stream called `name` from the list and returns it. Holders can use the
     /// stream until they drop it.
     pub fn remove(&self, name: &str) -> Option<Arc<Stream>> {
-        let mut streams = self.streams.write().unwrap_or_else(PoisonError::into_inner);
+        let mut streams = self.streams.write();
         let removed = streams.remove(name);
         if let Some(stream) = &removed {
             stream.set_listed(false);

@@ -1,4 +1,6 @@
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
+
+use parking_lot::Mutex;
 
 use crate::wake::Wake;
 
@@ -10,14 +12,14 @@ pub(crate) struct Watchers(Mutex<Vec<Weak<dyn Wake>>>);
 impl Watchers {
     /// Wakes `watcher` at each change from now on, for as long as the caller holds it.
     pub(crate) fn add(&self, watcher: &Arc<dyn Wake>) {
-        let mut watchers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut watchers = self.0.lock();
         watchers.retain(|it| it.strong_count() > 0);
         watchers.push(Arc::downgrade(watcher));
     }
 
     /// Wakes every watcher that still exists.
     pub(crate) fn wake(&self) {
-        let watchers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let watchers = self.0.lock();
         for watcher in watchers.iter().filter_map(Weak::upgrade) {
             watcher.wake();
         }
@@ -44,7 +46,7 @@ mod tests {
         }
         let held: [Arc<dyn Wake>; 2] = std::array::from_fn(|_| Arc::new(NoWake) as _);
         held.iter().for_each(|it| watchers.add(it));
-        let watchers = watchers.0.lock().expect("no panic");
+        let watchers = watchers.0.lock();
         assert_eq!(watchers.len(), 2, "those that are held stay");
     }
 }

@@ -10,7 +10,7 @@
 //! Frames are not copied, and all receivers of a layer share one such stream, which lives while somebody
 //! reads it. The hub does not list it.
 
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use glassline_hub::{
@@ -21,6 +21,7 @@ use glassline_media::{
     Codec, LayerAbsence, LayerIndex, MediaUnit, Track, TrackIndex, TrackLayer, VideoParameters,
 };
 use glassline_runtime::TaskWaker;
+use parking_lot::Mutex;
 use tokio::runtime::Handle;
 
 use super::on_demand::OnDemand;
@@ -68,7 +69,7 @@ impl LayerStreams {
         if layer.layer == LayerIndex::BASE {
             return Ok(Arc::clone(stream));
         }
-        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut made = self.made.lock();
         made.retain(|it| it.stream.strong_count() > 0);
         let is_same = |it: &&Made| {
             std::ptr::eq(it.of.as_ptr(), Arc::as_ptr(stream))

@@ -6,10 +6,11 @@
 //! ```
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use glassline_hub::{Hub, State, StreamName};
 use glassline_runtime::{BlockingPool, Panicked};
+use parking_lot::Mutex;
 use tokio::sync::{oneshot, watch};
 
 use super::shared_source::SharedSource;
@@ -202,7 +203,7 @@ impl Sources {
     pub async fn replace(&self, prepared: Prepared) -> Result<(), StartError> {
         let name = &prepared.spec.name;
         let is_publisher = matches!(prepared.ready, Ready::Publisher);
-        let old = self.lock().remove(name);
+        let old = self.running.lock().remove(name);
         if let Some(old) = old {
             // A stream that clients publish is another one than a stream that the server fetches.
             let is_other = old.is_publisher != is_publisher;
@@ -222,7 +223,7 @@ impl Sources {
 
     /// Ends a source and deletes its stream.
     pub async fn remove(&self, name: &StreamName) {
-        let source = self.lock().remove(name);
+        let source = self.running.lock().remove(name);
         // Receivers learn first that the stream was deleted, and not that its source failed.
         self.services.hub.delete(name.as_str());
         if let Some(source) = source {
@@ -238,25 +239,21 @@ impl Sources {
 
     /// Returns whether the stream `name` has a running source.
     pub fn has(&self, name: &StreamName) -> bool {
-        self.lock().contains_key(name)
+        self.running.lock().contains_key(name)
     }
 
     /// Returns whether this server fetches the stream `name` itself, and no client publishes it.
     pub fn fetches(&self, name: &StreamName) -> bool {
-        let running = self.lock();
+        let running = self.running.lock();
         running.get(name).is_some_and(|source| !source.is_publisher)
     }
 
     /// Waits until every source has ended, which they do when the server stops.
     pub async fn join(&self) {
-        let running = std::mem::take(&mut *self.lock());
+        let running = std::mem::take(&mut *self.running.lock());
         for source in running.into_values() {
             source.wait().await;
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<StreamName, RunningSource>> {
-        self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Checks that no stream falls back to itself once `specs` run and the sources of `ending` do not.
@@ -266,6 +263,7 @@ impl Sources {
         ending: &[StreamName],
     ) -> Result<(), StartError> {
         let mut away: BTreeMap<_, _> = self
+            .running
             .lock()
             .iter()
             .filter_map(|(name, source)| Some((name.clone(), source.away.clone()?)))
@@ -319,7 +317,7 @@ impl Sources {
         };
         let parts = &mut running.parts;
         // Whoever learns that the source publishes asks whether the server fetches it.
-        let mut sources = self.lock();
+        let mut sources = self.running.lock();
         let started = match permitted {
             Some(permitted) => {
                 let shared = SharedSource {

@@ -1,11 +1,12 @@
 //! What is known of the delays, paths and data channels of one stream's sessions.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Instant;
 
 use glassline_media::StageTable;
 use glassline_runtime::{SessionId, shrink};
+use parking_lot::{Mutex, MutexGuard};
 
 use super::account::{Account, Joined, STAGE_WINDOW, Window};
 use super::data::DataView;
@@ -80,7 +81,7 @@ impl Connections {
 impl Accounts {
     /// Returns the table of stage delays that shard `shard` writes.
     pub(super) fn stages(&self, shard: usize) -> Arc<Mutex<StageTable>> {
-        let mut shards = lock(&self.shards);
+        let mut shards = self.shards.lock();
         let table = shards
             .entry(shard)
             .or_insert_with(|| Arc::new(Mutex::new(StageTable::new(STAGE_WINDOW))));
@@ -89,24 +90,25 @@ impl Accounts {
 
     /// Adds the delays that all shards have recorded to `table`.
     pub(super) fn add_stages(&self, table: &mut StageTable, now: Instant) {
-        let shards: Vec<_> = lock(&self.shards).values().cloned().collect();
+        let shards: Vec<_> = self.shards.lock().values().cloned().collect();
         for shard in shards {
-            let mut copy = lock(&shard).clone();
+            let mut copy = shard.lock().clone();
             table.merge(&mut copy, now);
         }
     }
 
     /// Returns what media threads tell, for a moment.
     pub(super) fn connections(&self) -> MutexGuard<'_, Connections> {
-        lock(&self.connections)
+        self.connections.lock()
     }
 
     /// Adds a viewer's report, and returns what the viewer's figures are made of.
     pub(super) fn report(&self, viewer: &SessionId, joined: &Joined, now: Instant) -> Window {
-        let account = Arc::clone(lock(&self.viewers).entry(viewer.clone()).or_default());
-        let mut account = lock(&account);
+        let account = Arc::clone(self.viewers.lock().entry(viewer.clone()).or_default());
+        let mut account = account.lock();
         let new = account.add(joined, now);
-        lock(&self.everyone)
+        self.everyone
+            .lock()
             .get_or_insert_with(|| Everyone::new(now))
             .add(new, now);
         account.window(now)
@@ -114,19 +116,21 @@ impl Accounts {
 
     /// Returns the number of viewers that report.
     pub(super) fn reporters(&self) -> usize {
-        lock(&self.viewers).len()
+        self.viewers.lock().len()
     }
 
     /// Returns a copy of what is known of each viewer at `now`, by name.
     pub(super) fn viewers(&self, now: Instant) -> Vec<Viewer> {
-        let accounts: Vec<_> = lock(&self.viewers)
+        let accounts: Vec<_> = self
+            .viewers
+            .lock()
             .iter()
             .map(|(session, account)| (session.clone(), Arc::clone(account)))
             .collect();
         let mut viewers: HashMap<SessionId, Viewer> = accounts
             .into_iter()
             .map(|(session, account)| {
-                let window = lock(&account).window(now);
+                let window = account.lock().window(now);
                 let viewer = Viewer::of(&session, window);
                 (session, viewer)
             })
@@ -146,7 +150,7 @@ impl Accounts {
 
     /// Returns a copy of what all reports said in the window that ends at `now`.
     pub(super) fn everyone(&self, now: Instant) -> Option<Everyone> {
-        let mut everyone = lock(&self.everyone);
+        let mut everyone = self.everyone.lock();
         let everyone = everyone.as_mut()?;
         everyone.turn(now);
         Some(everyone.clone())
@@ -155,14 +159,14 @@ impl Accounts {
     /// Returns whether a thread writes a table, or a session has an entry.
     pub(super) fn is_in_use(&self) -> bool {
         let is_written = |table: &Arc<_>| Arc::strong_count(table) > 1;
-        lock(&self.shards).values().any(is_written)
-            || !lock(&self.viewers).is_empty()
+        self.shards.lock().values().any(is_written)
+            || !self.viewers.lock().is_empty()
             || !self.connections().is_empty()
     }
 
     /// Removes all entries of a session that ended.
     pub(super) fn forget(&self, session: &SessionId) {
-        let mut viewers = lock(&self.viewers);
+        let mut viewers = self.viewers.lock();
         let account = viewers.remove(session);
         shrink(&mut viewers);
         drop(viewers);
@@ -174,10 +178,6 @@ impl Accounts {
     /// Returns the number of viewers that there is room for.
     #[cfg(test)]
     pub(super) fn viewers_capacity(&self) -> usize {
-        lock(&self.viewers).capacity()
+        self.viewers.lock().capacity()
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -10,10 +10,10 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use glassline_media::{NtpTime, Stage};
+use parking_lot::Mutex;
 
 /// Most frames that are kept: ten seconds at 60 frames a second.
 const FRAMES_MAX: usize = 600;
@@ -76,7 +76,7 @@ struct Inner {
 impl CaptureLog {
     /// Takes a report of the publisher.
     pub fn tell(&self, clock: PublisherClock, now: Instant) {
-        self.lock().told = Some((now, clock));
+        self.inner.lock().told = Some((now, clock));
         self.is_told.store(true, Ordering::Relaxed);
     }
 
@@ -90,7 +90,7 @@ impl CaptureLog {
         if !self.is_told() {
             return None;
         }
-        self.lock().told.map(|(_, clock)| clock)
+        self.inner.lock().told.map(|(_, clock)| clock)
     }
 
     /// Forgets the publisher's report if none came for some seconds.
@@ -98,7 +98,7 @@ impl CaptureLog {
         if !self.is_told() {
             return;
         }
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         let old = |(at, _): (Instant, _)| now.saturating_duration_since(at) > REPORT_HOLDS;
         if inner.told.is_none_or(old) {
             *inner = Inner::default();
@@ -109,7 +109,7 @@ impl CaptureLog {
     /// Notes that a frame that was captured at `captured` arrived at `origin`. Returns its delays, if
     /// they are plausible.
     pub fn note(&self, captured: NtpTime, origin: Instant) -> Option<CapturedFrame> {
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         let (_, told) = inner.told?;
         let arrived_ms = origin.saturating_duration_since(told.epoch).as_secs_f64() * 1e3;
         let delay_ms = arrived_ms - (unix_ms(captured) + told.offset_ms);
@@ -134,13 +134,9 @@ impl CaptureLog {
         if !self.is_told() {
             return None;
         }
-        let inner = self.lock();
+        let inner = self.inner.lock();
         let mut frames = inner.frames.iter().rev();
         frames.find(|frame| frame.origin == origin).copied()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -224,11 +220,11 @@ mod tests {
             let origin = start + Duration::from_millis(frame);
             assert!(log.note(captured(frame), origin).is_some());
         }
-        assert_eq!(log.lock().frames.len(), FRAMES_MAX);
+        assert_eq!(log.inner.lock().frames.len(), FRAMES_MAX);
         log.expire(start + Duration::from_secs(4));
         assert_eq!(log.clock(), Some(told(start)));
         log.expire(start + Duration::from_secs(6));
         assert!(!log.is_told() && log.clock().is_none());
-        assert!(log.lock().frames.is_empty());
+        assert!(log.inner.lock().frames.is_empty());
     }
 }

@@ -1,6 +1,8 @@
 use std::collections::HashMap;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 use std::time::Instant;
+
+use parking_lot::RwLock;
 
 /// The timing of the numbers that a source draws into its frames, so that a viewer's page can tell
 /// when the frame on the screen was captured.
@@ -21,26 +23,16 @@ pub struct FrameCodes(Arc<RwLock<HashMap<String, FrameCode>>>);
 impl FrameCodes {
     /// Returns the frame code of the stream `name`, if it has one.
     pub fn get(&self, name: &str) -> Option<FrameCode> {
-        self.0
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .get(name)
-            .copied()
+        self.0.read().get(name).copied()
     }
 
     /// Gives the stream `name` a frame code, or another one.
     pub fn set(&self, name: &str, code: FrameCode) {
-        self.0
-            .write()
-            .unwrap_or_else(PoisonError::into_inner)
-            .insert(name.to_owned(), code);
+        self.0.write().insert(name.to_owned(), code);
     }
 
     /// Forgets the frame code of the stream `name`.
     pub fn remove(&self, name: &str) {
-        self.0
-            .write()
-            .unwrap_or_else(PoisonError::into_inner)
-            .remove(name);
+        self.0.write().remove(name);
     }
 }

@@ -35,11 +35,12 @@ mod view;
 
 use std::collections::HashMap;
 use std::ops::Range;
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::Arc;
 use std::time::Instant;
 
 use glassline_hub::{Stream, StreamName};
 use glassline_media::{Stage, StageTable};
+use parking_lot::{Mutex, RwLock};
 
 pub use account::WINDOW_S;
 use account::Window;
@@ -73,7 +74,7 @@ impl LatencyRegistry {
     /// Returns the table of stage delays of `stream` that shard `shard` writes.
     pub fn stages(&self, stream: &StreamName, shard: usize) -> Arc<Mutex<StageTable>> {
         // Under the lock of the registry, so that a sweep sees that the table is written.
-        let mut streams = self.streams.write().unwrap_or_else(PoisonError::into_inner);
+        let mut streams = self.streams.write();
         streams.entry(stream.clone()).or_default().stages(shard)
     }
 
@@ -185,7 +186,7 @@ impl LatencyRegistry {
     /// Removes the entries of streams that nobody reads any more and that are not `listed`: files
     /// of the media folder end without being swept out of the hub.
     pub fn sweep(&self, listed: impl Fn(&StreamName) -> bool) {
-        let mut streams = self.streams.write().unwrap_or_else(PoisonError::into_inner);
+        let mut streams = self.streams.write();
         // Whoever holds the accounts of a stream is about to write there.
         let is_held = |accounts: &Arc<Accounts>| Arc::strong_count(accounts) > 1;
         streams
@@ -195,7 +196,7 @@ impl LatencyRegistry {
 
     /// Removes all entries of a stream that no longer exists.
     pub fn forget_stream(&self, stream: &StreamName) {
-        let mut streams = self.streams.write().unwrap_or_else(PoisonError::into_inner);
+        let mut streams = self.streams.write();
         let accounts = streams.remove(stream);
         drop(streams);
         // They are freed without a lock.
@@ -267,21 +268,21 @@ impl LatencyRegistry {
 
     /// Returns the accounts of a stream that has some.
     fn of(&self, stream: &StreamName) -> Option<Arc<Accounts>> {
-        let streams = self.streams.read().unwrap_or_else(PoisonError::into_inner);
+        let streams = self.streams.read();
         streams.get(stream).cloned()
     }
 
     /// Returns the accounts of a stream, which are made if there are none.
     fn made(&self, stream: &StreamName) -> Arc<Accounts> {
         self.of(stream).unwrap_or_else(|| {
-            let mut streams = self.streams.write().unwrap_or_else(PoisonError::into_inner);
+            let mut streams = self.streams.write();
             Arc::clone(streams.entry(stream.clone()).or_default())
         })
     }
 
     /// Returns the accounts of all streams, in no order.
     fn all(&self) -> Vec<(StreamName, Arc<Accounts>)> {
-        let streams = self.streams.read().unwrap_or_else(PoisonError::into_inner);
+        let streams = self.streams.read();
         let all = streams.iter();
         all.map(|(stream, accounts)| (stream.clone(), Arc::clone(accounts)))
             .collect()
@@ -317,7 +318,7 @@ mod tests {
         registry.report(&name("watched"), &viewer, &Joined::default(), now);
         let kept = |registry: &LatencyRegistry| {
             registry.sweep(|stream| stream.as_str() == "camera");
-            let streams = registry.streams.read().expect("no panic");
+            let streams = registry.streams.read();
             let mut names: Vec<String> = streams.keys().map(ToString::to_string).collect();
             names.sort();
             (names, streams.capacity())

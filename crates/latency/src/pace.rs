@@ -1,7 +1,8 @@
 //! How often pages report.
 
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
 
 /// Pages up to which each one reports every second.
 const EVERY_SECOND: usize = 200;
@@ -27,7 +28,7 @@ struct Counted {
 impl ReportPace {
     /// Returns the seconds from one report of a page to its next. `pages` counts the pages.
     pub(super) fn interval_s(&self, now: Instant, pages: impl FnOnce() -> usize) -> u64 {
-        let mut counted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut counted = self.0.lock();
         let is_fresh = |it: &Counted| now.saturating_duration_since(it.at) < COUNTED_EVERY;
         let latest = counted.filter(is_fresh).unwrap_or_else(|| Counted {
             at: now,

@@ -1,11 +1,12 @@
 //! Messages that wait for one receiver of a side: a shard, or another server.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use glassline_hub::Wake;
+use parking_lot::Mutex;
 
-use super::{Posted, lock};
+use super::Posted;
 
 /// Most messages that wait for a shard's next turn, or for another server. Turns are a millisecond or two
 /// apart. A shard that stands still for longer finds out how many messages it missed.
@@ -21,7 +22,7 @@ pub struct Inbox {
 
 impl std::fmt::Debug for Inbox {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let queue = lock(&self.queue);
+        let queue = self.queue.lock();
         f.debug_struct("Inbox")
             .field("messages", &queue.posted.len())
             .field("bytes", &queue.bytes)
@@ -48,7 +49,7 @@ impl Inbox {
 
     /// Takes the oldest message out, and returns how many older ones were dropped since the last call.
     pub(super) fn take_one(&self) -> (Option<Arc<Posted>>, u64) {
-        let mut queue = lock(&self.queue);
+        let mut queue = self.queue.lock();
         let oldest = queue.posted.pop_front();
         if let Some(oldest) = &oldest {
             queue.bytes -= oldest.content.bytes();
@@ -59,19 +60,19 @@ impl Inbox {
     /// Returns the bytes that wait.
     #[cfg(test)]
     pub fn bytes(&self) -> usize {
-        lock(&self.queue).bytes
+        self.queue.lock().bytes
     }
 
     /// Takes everything out, in order. A message that was dropped leaves a gap in the numbers.
     pub fn take(&self, out: &mut Vec<Arc<Posted>>) {
-        let mut queue = lock(&self.queue);
+        let mut queue = self.queue.lock();
         queue.bytes = 0;
         out.extend(queue.posted.drain(..));
     }
 
     /// Adds a message, and drops the oldest ones where there is no place for all.
     pub fn push(&self, posted: &Arc<Posted>) {
-        let mut queue = lock(&self.queue);
+        let mut queue = self.queue.lock();
         queue.bytes += posted.content.bytes();
         queue.posted.push_back(Arc::clone(posted));
         while queue.posted.len() > INBOX_MESSAGES_MAX

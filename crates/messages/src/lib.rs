@@ -35,11 +35,12 @@ mod stats;
 use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use glassline_hub::{StreamName, Wake};
 use glassline_sctp::channel::{Init, Message};
+use parking_lot::Mutex;
 
 pub use counters::DataCounters;
 use sender::Sender;
@@ -197,7 +198,7 @@ pub struct MessageBrokers {
 impl MessageBrokers {
     /// Returns the broker of `stream`, which exists for as long as somebody holds it.
     pub fn of(&self, stream: &StreamName) -> Arc<MessageBroker> {
-        let mut by_stream = lock(&self.by_stream);
+        let mut by_stream = self.by_stream.lock();
         if let Some(broker) = by_stream.get(stream).and_then(Weak::upgrade) {
             return broker;
         }
@@ -246,14 +247,14 @@ impl MessageBroker {
     /// when something is in it, for as long as the inbox is held.
     pub fn subscribe(&self, to: Side, wake: Arc<dyn Wake>) -> Arc<Inbox> {
         let inbox = Arc::new(Inbox::new(wake));
-        let mut side_inboxes = lock(self.side_inboxes(to));
+        let mut side_inboxes = self.side_inboxes(to).lock();
         side_inboxes
             .inboxes
             .retain(|inbox| inbox.strong_count() > 0);
         side_inboxes.inboxes.push(Arc::downgrade(&inbox));
         drop(side_inboxes);
         let watcher = match to {
-            Side::Viewers => lock(&self.watcher).as_ref().and_then(Weak::upgrade),
+            Side::Viewers => self.watcher.lock().as_ref().and_then(Weak::upgrade),
             _ => None,
         };
         if let Some(watcher) = watcher {
@@ -265,12 +266,12 @@ impl MessageBroker {
     /// Wakes `watcher`, for as long as it is held, when somebody subscribes to what is posted to
     /// viewers. There is one watcher at a time.
     pub(crate) fn watch_viewers(&self, watcher: &Arc<dyn Wake>) {
-        *lock(&self.watcher) = Some(Arc::downgrade(watcher));
+        *self.watcher.lock() = Some(Arc::downgrade(watcher));
     }
 
     /// Returns whether anybody is subscribed to what is posted `to` one side.
     pub(crate) fn has_receiver(&self, to: Side) -> bool {
-        let side_inboxes = lock(self.side_inboxes(to));
+        let side_inboxes = self.side_inboxes(to).lock();
         let mut inboxes = side_inboxes.inboxes.iter();
         inboxes.any(|inbox| inbox.strong_count() > 0)
     }
@@ -289,7 +290,7 @@ impl MessageBroker {
         at: Instant,
     ) -> bool {
         // The lock is held until the end, so that the order in the inboxes is that of the numbers.
-        let mut side_inboxes = lock(self.side_inboxes(to));
+        let mut side_inboxes = self.side_inboxes(to).lock();
         // However wide, a gap is one; the numbers must not end.
         let number = side_inboxes.posted + order.missed.min(GAP_MAX);
         side_inboxes.posted = number + 1;
@@ -314,7 +315,7 @@ impl MessageBroker {
 
     /// Makes `session` the publisher in place of any other.
     pub fn take_over(&self, session: &SessionId, now: Instant) {
-        let former = lock(&self.publisher).replace(session.clone());
+        let former = self.publisher.lock().replace(session.clone());
         if former.is_some_and(|former| former != *session) {
             self.post(Side::Publisher, PostedContent::TakenOver, now);
         }
@@ -322,17 +323,17 @@ impl MessageBroker {
 
     /// Returns whether no session is the publisher.
     pub(crate) fn has_no_publisher(&self) -> bool {
-        lock(&self.publisher).is_none()
+        self.publisher.lock().is_none()
     }
 
     /// Returns whether `session` is the publisher.
     pub(crate) fn is_publisher(&self, session: &SessionId) -> bool {
-        lock(&self.publisher).as_ref() == Some(session)
+        self.publisher.lock().as_ref() == Some(session)
     }
 
     /// Ends the role of `session` as the publisher, if it has it.
     pub fn leave(&self, session: &SessionId) {
-        let mut publisher = lock(&self.publisher);
+        let mut publisher = self.publisher.lock();
         if publisher.as_ref() == Some(session) {
             *publisher = None;
         }
@@ -344,11 +345,6 @@ impl MessageBroker {
             Side::Viewers | Side::Second => &self.to_viewers,
         }
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // The data behind these locks is consistent after every line, so a poisoned lock is no problem.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -110,7 +110,7 @@ fn a_stream_has_one_broker_while_somebody_holds_it() {
     assert!(!Arc::ptr_eq(&first, &brokers.of(&name("hall"))));
     drop(brokers.of(&name("yard")));
     drop(brokers.of(&name("roof")));
-    assert_eq!(lock(&brokers.by_stream).len(), 2, "cam, and the latest");
+    assert_eq!(brokers.by_stream.lock().len(), 2, "cam, and the latest");
 }
 
 #[test]

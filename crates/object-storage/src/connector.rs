@@ -1,7 +1,7 @@
 //! The connections of the server under `object_store`, in place of a second HTTP client.
 
 use std::convert::Infallible;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -16,6 +16,7 @@ use object_store::client::{
     HttpClient as StoreClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest, HttpResponse,
     HttpResponseBody, HttpService,
 };
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 /// Bounds of one exchange: a part of 8 MiB over one Mbit/s takes 67 s, and no answer has more bytes
@@ -107,7 +108,7 @@ impl Pace {
     /// Waits until so many bytes may be sent.
     async fn pass(&self, bytes: usize) {
         let begin = {
-            let mut free_at = self.free_at.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut free_at = self.free_at.lock();
             let begin = Instant::now().max(*free_at);
             *free_at = begin + self.time_of(bytes);
             begin

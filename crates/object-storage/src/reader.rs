@@ -1,10 +1,11 @@
 //! Parts of objects, which players ask for again and again: what was read last is kept.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use parking_lot::Mutex;
 
 use crate::bucket::Bucket;
 use crate::fault::CopyError;
@@ -76,7 +77,7 @@ impl Reader {
         let mut rest = read.map_err(|_| self.bucket.late(READ_WITHIN))??;
         let length = BLOCK_BYTES as usize;
         let first = rest.slice(..rest.len().min(length));
-        let mut blocks = self.blocks.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut blocks = self.blocks.lock();
         for number in number.. {
             if rest.is_empty() {
                 break;
@@ -93,7 +94,7 @@ impl Reader {
     }
 
     fn kept(&self, key: &str, number: u64) -> Option<Bytes> {
-        let blocks = self.blocks.lock().unwrap_or_else(PoisonError::into_inner);
+        let blocks = self.blocks.lock();
         let mut newest = blocks.iter().rev();
         let block = newest.find(|it| it.number == number && it.key == key)?;
         Some(block.bytes.clone())
@@ -151,7 +152,7 @@ mod tests {
             let read = reader.read_at("f", number * BLOCK_BYTES, &mut buffer).await;
             assert_eq!((read.expect("a read"), buffer), (1, [7]));
         }
-        let blocks = reader.blocks.lock().expect("one user");
+        let blocks = reader.blocks.lock();
         assert!(blocks.len() <= BLOCKS_MAX, "{}", blocks.len());
         assert!(storage.requests() < 60, "{}", storage.requests());
     }

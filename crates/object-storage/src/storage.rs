@@ -1,7 +1,7 @@
 //! A storage in memory that speaks the part of S3 which the crate uses, with faults on request.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -16,6 +16,7 @@ use object_store::client::{
     HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest, HttpResponse,
     HttpResponseBody, HttpService,
 };
+use parking_lot::Mutex;
 
 use crate::bucket::BucketSettings;
 
@@ -48,25 +49,25 @@ pub(crate) struct Storage(Arc<Mutex<Held>>);
 
 impl Storage {
     pub(crate) fn set(&self, fault: Option<Fault>) {
-        self.0.lock().expect("one user").fault = fault;
+        self.0.lock().fault = fault;
     }
 
     pub(crate) fn put(&self, key: &str, object: Vec<u8>) {
-        let mut held = self.0.lock().expect("one user");
+        let mut held = self.0.lock();
         held.objects.insert(key.to_owned(), object.into());
     }
 
     pub(crate) fn object(&self, key: &str) -> Option<Bytes> {
-        self.0.lock().expect("one user").objects.get(key).cloned()
+        self.0.lock().objects.get(key).cloned()
     }
 
     /// Number of uploads that were neither completed nor given up.
     pub(crate) fn open_uploads(&self) -> usize {
-        self.0.lock().expect("one user").uploads.len()
+        self.0.lock().uploads.len()
     }
 
     pub(crate) fn requests(&self) -> usize {
-        self.0.lock().expect("one user").requests
+        self.0.lock().requests
     }
 
     /// Returns settings of a bucket here.
@@ -94,11 +95,11 @@ impl HttpService for Storage {
     async fn call(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
         let (parts, body) = request.into_parts();
         let body = body.collect().await?.to_bytes();
-        let fault = self.0.lock().expect("one user").fault;
+        let fault = self.0.lock().fault;
         if let Some(Fault::Slow(time)) = fault {
             tokio::time::sleep(time).await;
         }
-        let mut held = self.0.lock().expect("one user");
+        let mut held = self.0.lock();
         held.requests += 1;
         match held.fault {
             Some(Fault::Away) => {

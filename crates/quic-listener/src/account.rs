@@ -1,12 +1,13 @@
 //! Statistics of every QUIC session, for operators.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use glassline_media::Bitrate;
 use glassline_quic::moq::{Session, SessionStats};
 use glassline_runtime::Counter;
+use parking_lot::Mutex;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -70,12 +71,12 @@ impl Account {
     /// Returns the stream that the session published when an operator ended it, empty if it published
     /// none; `None` if no operator ended it.
     pub(super) fn dismissed(&self) -> Option<String> {
-        self.lock().dismissed.clone()
+        self.state.lock().dismissed.clone()
     }
 
     /// Notes that the session begins to publish `stream`, or ends.
     pub(super) fn publishes(&self, stream: &str, begins: bool) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.publishes.retain(|it| it != stream);
         if begins {
             state.publishes.push(stream.to_owned());
@@ -84,12 +85,12 @@ impl Account {
 
     /// Returns the names of the streams that the session publishes.
     pub(super) fn published(&self) -> Vec<String> {
-        self.lock().publishes.clone()
+        self.state.lock().publishes.clone()
     }
 
     /// Returns the number of broadcasts that the session publishes.
     pub(super) fn broadcasts(&self) -> usize {
-        self.lock().publishes.len()
+        self.state.lock().publishes.len()
     }
 
     /// Returns whether the session is a client's that neither publishes nor reads anything. A session
@@ -101,14 +102,10 @@ impl Account {
             && !self.session().is_some_and(is_reading)
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Measures the rates; called once a second.
     fn measure(&self, now: Instant) {
         let received = self.received.get();
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if let Some((before, at)) = state.goodput {
             state.rate = Bitrate::over(received - before, now.saturating_duration_since(at));
             state.silent_since = match received == before {
@@ -126,7 +123,7 @@ impl Account {
         silence: Duration,
         now: Instant,
     ) -> Option<Arc<Session>> {
-        let state = self.lock();
+        let state = self.state.lock();
         let is_silent = state.silent_since.is_some_and(|since| {
             now.saturating_duration_since(since) >= silence
                 && self.received.get() == state.measured()
@@ -138,13 +135,13 @@ impl Account {
 
     /// Returns the session; `None` before its handshake and after its end.
     fn session(&self) -> Option<Arc<Session>> {
-        let session = self.session.lock().unwrap_or_else(PoisonError::into_inner);
+        let session = self.session.lock();
         session.upgrade()
     }
 
     fn view(&self, id: u64, now: Instant) -> Option<SessionView> {
         let session = self.session()?;
-        let state = self.lock();
+        let state = self.state.lock();
         let stats = session.stats();
         let publishes = !state.publishes.is_empty();
         Some(SessionView {
@@ -276,7 +273,7 @@ pub(super) struct SessionEntry {
 impl Accounts {
     /// Counts one more session or handshake.
     pub(super) fn enter(self: &Arc<Self>) -> SessionEntry {
-        let mut open = self.lock();
+        let mut open = self.open.lock();
         open.taken += 1;
         open.next += 1;
         SessionEntry {
@@ -287,12 +284,12 @@ impl Accounts {
 
     /// Returns the number of sessions and handshakes.
     pub(super) fn taken(&self) -> usize {
-        self.lock().taken
+        self.open.lock().taken
     }
 
     pub(super) fn views(&self, now: Instant) -> Vec<SessionView> {
         let accounts: Vec<_> = {
-            let open = self.lock();
+            let open = self.open.lock();
             open.accounts
                 .iter()
                 .map(|(id, account)| (*id, Arc::clone(account)))
@@ -306,18 +303,18 @@ impl Accounts {
 
     /// Returns the sessions of clients that may read and publish nothing.
     pub(super) fn readers(&self) -> Vec<u64> {
-        let open = self.lock();
+        let open = self.open.lock();
         let readers = open.accounts.iter().filter(|(_, account)| {
-            account.reads == Reads::AsClient && account.lock().publishes.is_empty()
+            account.reads == Reads::AsClient && account.state.lock().publishes.is_empty()
         });
         readers.map(|(id, _)| *id).collect()
     }
 
     /// Returns session `id`, which an operator is about to end, and notes that.
     pub(super) fn dismiss(&self, id: u64) -> Option<Arc<Session>> {
-        let account = self.lock().accounts.get(&id).cloned()?;
+        let account = self.open.lock().accounts.get(&id).cloned()?;
         let session = account.session()?;
-        let mut state = account.lock();
+        let mut state = account.state.lock();
         let published = state.publishes.first().cloned();
         state.dismissed = Some(published.unwrap_or_default());
         drop(state);
@@ -326,7 +323,7 @@ impl Accounts {
 
     /// Returns session `id`; `None` before its handshake and after its end.
     pub(super) fn session(&self, id: u64) -> Option<Arc<Session>> {
-        let account = self.lock().accounts.get(&id).cloned()?;
+        let account = self.open.lock().accounts.get(&id).cloned()?;
         account.session()
     }
 
@@ -338,21 +335,17 @@ impl Accounts {
         silence: Duration,
         now: Instant,
     ) -> Option<Arc<Session>> {
-        let accounts: Vec<_> = self.lock().accounts.values().cloned().collect();
+        let accounts: Vec<_> = self.open.lock().accounts.values().cloned().collect();
         accounts
             .iter()
             .find_map(|account| account.silent_publisher(stream, silence, now))
     }
 
     pub(super) fn measure(&self, now: Instant) {
-        let accounts: Vec<_> = self.lock().accounts.values().cloned().collect();
+        let accounts: Vec<_> = self.open.lock().accounts.values().cloned().collect();
         for account in accounts {
             account.measure(now);
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Open> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -367,7 +360,7 @@ impl SessionEntry {
             state: Mutex::default(),
             received: Arc::default(),
         });
-        let mut open = self.accounts.lock();
+        let mut open = self.accounts.open.lock();
         open.accounts.insert(self.id, Arc::clone(&account));
         account
     }
@@ -375,7 +368,7 @@ impl SessionEntry {
 
 impl Drop for SessionEntry {
     fn drop(&mut self) {
-        let mut open = self.accounts.lock();
+        let mut open = self.accounts.open.lock();
         open.taken -= 1;
         open.accounts.remove(&self.id);
     }

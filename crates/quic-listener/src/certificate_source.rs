@@ -1,12 +1,13 @@
 //! Where the certificate of QUIC comes from.
 
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use glassline_access::tls::CertificateStore;
 use glassline_config as config;
 use glassline_quic::{Fingerprint, Identity, IdentityError};
+use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use super::pinned::PinnedCertificates;
@@ -45,7 +46,7 @@ impl CertificateSource {
                 current.key().clone_key(),
             ));
         }
-        let mut pinned = self.pinned();
+        let mut pinned = self.pinned.lock();
         pinned.tend(now)?;
         pinned.present()
     }
@@ -59,7 +60,7 @@ impl CertificateSource {
         let has_store = self.store.as_ref().is_some_and(|it| it.current().is_some());
         match has_store {
             true => Ok(false),
-            false => self.pinned().tend(now),
+            false => self.pinned.lock().tend(now),
         }
     }
 
@@ -67,7 +68,7 @@ impl CertificateSource {
     /// it is announced.
     pub(super) fn next(&self) -> Option<Fingerprint> {
         let has_store = self.store.as_ref().is_some_and(|it| it.current().is_some());
-        self.pinned().next().filter(|_| !has_store)
+        self.pinned.lock().next().filter(|_| !has_store)
     }
 
     /// Returns what tells that the store has another certificate; `None` if there is no store.
@@ -76,10 +77,6 @@ impl CertificateSource {
         // The store may have changed since the first certificate was taken from it.
         changes.mark_changed();
         Some(changes)
-    }
-
-    fn pinned(&self) -> MutexGuard<'_, PinnedCertificates> {
-        self.pinned.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -8,12 +8,13 @@
 //! A handshake or session gives its place back when it is dropped, wherever it stands.
 
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use glassline_runtime::{
     Arrival, ConnectionLimit, ConnectionPermit, ConnectionRefusal, Newcomers, SourcePrefix,
 };
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::MissedTickBehavior;
 
@@ -98,8 +99,8 @@ impl Places {
             Ok(permit) => permit,
             Err(refusal) => {
                 let first = match refusal {
-                    ConnectionRefusal::Source { .. } => self.evictable().take_first_of(source),
-                    ConnectionRefusal::Total { limit } => self.evictable().take_first(limit),
+                    ConnectionRefusal::Source { .. } => self.evictable.lock().take_first_of(source),
+                    ConnectionRefusal::Total { limit } => self.evictable.lock().take_first(limit),
                 };
                 let Newcomer { permit, evicted } = first?;
                 evicted.notify_one();
@@ -112,7 +113,7 @@ impl Places {
             permit,
             evicted: Arc::clone(&evicted),
         };
-        let arrival = self.evictable().handshakes.add(source, newcomer);
+        let arrival = self.evictable.lock().handshakes.add(source, newcomer);
         Some(Handshake {
             places: Arc::clone(self),
             source,
@@ -126,14 +127,8 @@ impl Places {
     /// forged ones must not evict the handshakes of the address's owner.
     pub(super) fn must_prove(&self, peer: IpAddr) -> bool {
         let source = SourcePrefix::from(peer);
-        let handshakes = &self.evictable().handshakes;
+        let handshakes = &self.evictable.lock().handshakes;
         handshakes.count() >= ALL_UNPROVEN_MAX || handshakes.has_many(source, UNPROVEN_MAX)
-    }
-
-    fn evictable(&self) -> MutexGuard<'_, Evictable> {
-        self.evictable
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -163,7 +158,12 @@ impl Handshake {
 
     /// Makes the place that of a session. `None` if the handshake has lost its place.
     pub(super) fn establish(self) -> Option<SessionPlace> {
-        let newcomer = self.places.evictable().handshakes.remove(self.arrival)?;
+        let newcomer = self
+            .places
+            .evictable
+            .lock()
+            .handshakes
+            .remove(self.arrival)?;
         Some(SessionPlace {
             places: Arc::clone(&self.places),
             source: self.source,
@@ -176,7 +176,7 @@ impl Handshake {
 
 impl Drop for Handshake {
     fn drop(&mut self) {
-        self.places.evictable().handshakes.remove(self.arrival);
+        self.places.evictable.lock().handshakes.remove(self.arrival);
     }
 }
 
@@ -196,7 +196,7 @@ impl SessionPlace {
     }
 
     fn set_idle(&mut self, is_idle: bool) {
-        let mut evictable = self.places.evictable();
+        let mut evictable = self.places.evictable.lock();
         if is_idle {
             let Some(permit) = self.permit.take() else {
                 return;
@@ -217,7 +217,7 @@ impl SessionPlace {
 impl Drop for SessionPlace {
     fn drop(&mut self) {
         if let Some(arrival) = self.idle {
-            self.places.evictable().idle.remove(arrival);
+            self.places.evictable.lock().idle.remove(arrival);
         }
     }
 }
@@ -312,7 +312,7 @@ mod tests {
         sessions[0].set_idle(false);
         assert!(sessions[0].permit.is_none(), "its place is gone");
         drop(sessions);
-        assert_eq!(places.evictable().idle.count(), 0);
+        assert_eq!(places.evictable.lock().idle.count(), 0);
         drop(newcomer);
         let all = [4, 5, 6].map(|last| places.admit(address(last)));
         assert!(all.iter().all(Option::is_some), "every place is free");

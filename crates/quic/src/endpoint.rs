@@ -1,13 +1,14 @@
 //! QUIC endpoints on UDP sockets; each connection gets a congestion controller of its own.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use glassline_net::Options;
 use glassline_trust::Trust;
 use noq::crypto::rustls::{QuicClientConfig, QuicServerConfig};
 use noq_proto::HashedConnectionIdGenerator;
+use parking_lot::Mutex;
 use rustls::crypto::CryptoProvider;
 
 use crate::address_validation::{TokenKey, ValidatedSocket};
@@ -210,7 +211,7 @@ impl Listener {
     /// The certificate or its key is not usable; the old certificate stays.
     pub(crate) fn renew(&self, identity: &Identity) -> Result<(), IdentityError> {
         let config = server_config(identity, &self.protocols, &self.tokens)?;
-        *self.config.lock().unwrap_or_else(PoisonError::into_inner) = config;
+        *self.config.lock() = config;
         Ok(())
     }
 
@@ -242,11 +243,7 @@ impl Listener {
             }
             let congestion = new_congestion();
             let monitor = congestion.monitor();
-            let mut config = self
-                .config
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .clone();
+            let mut config = self.config.lock().clone();
             config.transport_config(Arc::new(transport(congestion, UNAUTHORIZED_RECEIVE_WINDOW)));
             return Some(Arrived {
                 peer: incoming.remote_address(),

@@ -18,10 +18,11 @@ mod listed;
 mod share;
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use glassline_hub::StreamName;
 use glassline_runtime::{Current, SessionId, shrink};
+use parking_lot::Mutex;
 use tokio::sync::{Semaphore, watch};
 
 pub use bounds::Bounds;
@@ -139,7 +140,7 @@ impl Rooms {
             share,
         } = newcomer;
         let bounds = self.bounds.get();
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         let here = inner
             .rooms
             .get(room)
@@ -176,13 +177,17 @@ impl Rooms {
 
     /// Returns a receiver of the participants of `room` and of every change; `None` if it has none.
     pub fn watch(&self, room: &RoomName) -> Option<watch::Receiver<Arc<Listing>>> {
-        self.lock().rooms.get(room).map(watch::Sender::subscribe)
+        self.inner
+            .lock()
+            .rooms
+            .get(room)
+            .map(watch::Sender::subscribe)
     }
 
     /// Returns the sessions of the participants for which `has_lost` returns true. It is called with
     /// the user and the name of the stream of each participant that joined by a user's right.
     pub fn sessions_where(&self, has_lost: impl Fn(&str, &StreamName) -> bool) -> Vec<SessionId> {
-        let inner = self.lock();
+        let inner = self.inner.lock();
         let mut sessions = Vec::new();
         for (room, listing) in &inner.rooms {
             let listing = listing.borrow();
@@ -197,7 +202,7 @@ impl Rooms {
 
     /// Returns the sessions of all participants of the room called `room`.
     pub fn sessions_of(&self, room: &str) -> Vec<SessionId> {
-        let inner = self.lock();
+        let inner = self.inner.lock();
         let listing = inner.rooms.iter().find(|(name, _)| &*name.0 == room);
         let people = listing.map(|(_, listing)| listing.borrow().people.clone());
         people
@@ -210,13 +215,13 @@ impl Rooms {
     /// Returns the number of rooms with participants, and the number of participants of all of
     /// them.
     pub fn counts(&self) -> (usize, usize) {
-        let inner = self.lock();
+        let inner = self.inner.lock();
         let people = inner.rooms.values().map(|it| it.borrow().people.len());
         (inner.rooms.len(), people.sum())
     }
 
     fn leave(&self, room: &RoomName, id: &ParticipantId) {
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         inner.version += 1;
         let version = inner.version;
         let Some(sender) = inner.rooms.get(room) else {
@@ -231,10 +236,6 @@ impl Rooms {
             inner.rooms.remove(room);
             shrink(&mut inner.rooms);
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

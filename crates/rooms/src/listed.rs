@@ -8,7 +8,7 @@ impl Rooms {
     /// Returns the rooms with participants, and those participants, in the order of the rooms' names:
     /// `rooms_max` rooms at most.
     pub fn listed(&self, rooms_max: usize) -> Vec<(RoomName, Arc<Listing>)> {
-        let inner = self.lock();
+        let inner = self.inner.lock();
         let mut names: Vec<&RoomName> = inner.rooms.keys().collect();
         names.sort_unstable_by(|a, b| a.0.cmp(&b.0));
         names.truncate(rooms_max);

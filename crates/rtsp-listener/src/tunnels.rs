@@ -9,12 +9,12 @@ use std::collections::HashMap;
 use std::io::{self, Read};
 use std::net::IpAddr;
 use std::os::fd::AsRawFd;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use glassline_runtime::ConnectionPermit;
 use glassline_runtime::{Key, Slots, shrink};
 use mio::unix::SourceFd;
 use mio::{Interest, Registry};
+use parking_lot::Mutex;
 
 use super::event_source::EventSource;
 use super::wire::Wire;
@@ -35,25 +35,21 @@ impl Tunnels {
     /// Adds a tunnel. The latest client with a cookie replaces an earlier one, because a player
     /// that connects again uses its own cookie.
     pub(super) fn open(&self, peer: IpAddr, cookie: String, owner: TunnelOwner) {
-        self.lock().insert((peer, cookie), owner);
+        self.0.lock().insert((peer, cookie), owner);
     }
 
     pub(super) fn find(&self, peer: IpAddr, cookie: &str) -> Option<TunnelOwner> {
-        self.lock().get(&(peer, cookie.to_owned())).copied()
+        self.0.lock().get(&(peer, cookie.to_owned())).copied()
     }
 
     /// Removes a tunnel, unless another client has taken it over.
     pub(super) fn close(&self, peer: IpAddr, cookie: &str, owner: TunnelOwner) {
         let key = (peer, cookie.to_owned());
-        let mut tunnels = self.lock();
+        let mut tunnels = self.0.lock();
         if tunnels.get(&key) == Some(&owner) {
             tunnels.remove(&key);
             shrink(&mut tunnels);
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<(IpAddr, String), TunnelOwner>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

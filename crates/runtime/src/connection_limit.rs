@@ -3,7 +3,9 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 use super::{SourcePrefix, shrink};
 
@@ -58,14 +60,14 @@ impl ConnectionLimit {
 
     /// Replaces the numbers for connections that come from now on; open ones stay.
     pub fn set(&self, max: usize, max_per_source: usize) {
-        let mut open = self.0.lock();
+        let mut open = self.0.open.lock();
         open.max = max;
         open.max_per_source = max_per_source;
     }
 
     /// Returns the most connections at the same time.
     pub fn max(&self) -> usize {
-        self.0.lock().max
+        self.0.open.lock().max
     }
 
     /// Counts one more connection from `peer`.
@@ -91,7 +93,7 @@ impl ConnectionLimit {
         peer: IpAddr,
     ) -> Result<ConnectionPermit, ConnectionRefusal> {
         let source = SourcePrefix::from(peer);
-        let mut open = self.0.lock();
+        let mut open = self.0.open.lock();
         let max_per_source = max_per_source.unwrap_or(open.max_per_source);
         let of_source = open.by_source.get(&source).copied().unwrap_or_default();
         if of_source >= max_per_source {
@@ -112,13 +114,6 @@ impl ConnectionLimit {
     }
 }
 
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, Open> {
-        // The counts are consistent after every line, so a poisoned lock is no problem.
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
 /// The right to one connection, given back when dropped. It stays with the connection when that
 /// moves to another thread.
 #[derive(Debug)]
@@ -129,7 +124,7 @@ pub struct ConnectionPermit {
 
 impl Drop for ConnectionPermit {
     fn drop(&mut self) {
-        let mut open = self.shared.lock();
+        let mut open = self.shared.open.lock();
         open.total -= 1;
         if let Entry::Occupied(mut of_source) = open.by_source.entry(self.source) {
             *of_source.get_mut() -= 1;
@@ -185,6 +180,6 @@ mod tests {
         drop(held);
         assert!(limit.admit(peer("2001:db8::3")).is_ok());
         drop(other);
-        assert!(limit.0.lock().by_source.is_empty(), "nothing is left");
+        assert!(limit.0.open.lock().by_source.is_empty(), "nothing is left");
     }
 }

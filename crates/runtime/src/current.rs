@@ -1,7 +1,9 @@
 //! A value that many threads read, and that a reload replaces as a whole.
 
 use std::fmt;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
+
+use parking_lot::RwLock;
 
 /// The value in force. A reader gets all of one value or all of the next one, never parts of both.
 ///
@@ -17,13 +19,13 @@ impl<T: ?Sized> Current<T> {
 
     /// Returns the value in force, which stays as it is for whoever holds it.
     pub fn get(&self) -> Arc<T> {
-        Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&self.0.read())
     }
 
     /// Puts `value` in force. The one before is dropped outside of the lock.
     pub fn replace(&self, value: impl Into<Arc<T>>) {
         let value = value.into();
-        let mut current = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let mut current = self.0.write();
         let before = std::mem::replace(&mut *current, value);
         drop(current);
         drop(before);

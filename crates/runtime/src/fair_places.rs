@@ -2,8 +2,9 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use super::shrink;
@@ -52,7 +53,7 @@ impl<K: Clone + Eq + Hash> FairPlaces<K> {
 
     /// Replaces the numbers for places that are taken from now on.
     pub fn set(&self, max: usize, share: usize) {
-        let mut taken = lock(&self.0);
+        let mut taken = self.0.lock();
         taken.max = max.max(1);
         taken.share = share.max(1);
     }
@@ -60,7 +61,7 @@ impl<K: Clone + Eq + Hash> FairPlaces<K> {
     /// Takes a place for `holder`. Returns `None` if its share is used up, or if all places are taken
     /// and no holder has more than this one would have.
     pub fn admit(&self, holder: &K) -> Option<FairPlace<K>> {
-        let mut taken = lock(&self.0);
+        let mut taken = self.0.lock();
         let own = taken.count(holder);
         if own >= taken.share {
             return None;
@@ -77,7 +78,7 @@ impl<K: Clone + Eq + Hash> FairPlaces<K> {
 
     /// Takes a place for `holder`, whose oldest makes room if its share is used up.
     pub fn admit_newest(&self, holder: &K) -> FairPlace<K> {
-        let mut taken = lock(&self.0);
+        let mut taken = self.0.lock();
         if taken.count(holder) >= taken.share {
             taken.displace_oldest(holder);
         }
@@ -153,13 +154,8 @@ impl<K: Clone + Eq + Hash> FairPlace<K> {
 
 impl<K: Clone + Eq + Hash> Drop for FairPlace<K> {
     fn drop(&mut self) {
-        lock(&self.taken).remove(&self.holder, self.number);
+        self.taken.lock().remove(&self.holder, self.number);
     }
-}
-
-fn lock<K>(taken: &Mutex<Taken<K>>) -> MutexGuard<'_, Taken<K>> {
-    // The numbers are consistent after every method, so a poisoned lock is no problem.
-    taken.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
@@ -182,8 +178,8 @@ mod tests {
         held[0] = None;
         assert!(places.admit(&"many").is_some(), "one was given back");
         drop(held);
-        assert!(lock(&places.0).by_holder.is_empty(), "nothing is left");
-        assert_eq!(lock(&places.0).total, 0);
+        assert!(places.0.lock().by_holder.is_empty(), "nothing is left");
+        assert_eq!(places.0.lock().total, 0);
     }
 
     #[test]
@@ -218,6 +214,6 @@ mod tests {
         // All have one: the oldest goes.
         let last = places.admit_newest(&"last");
         assert!(is_displaced(&few) && !is_displaced(&last));
-        assert_eq!(lock(&places.0).total, 3);
+        assert_eq!(places.0.lock().total, 3);
     }
 }

@@ -1,7 +1,8 @@
 //! When freed memory is returned to the system.
 
-use std::sync::{Mutex, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
 
 /// Shortest time between two looks.
 const INTERVAL: Duration = Duration::from_secs(10);
@@ -59,10 +60,8 @@ impl FreeMemory {
     /// Looks, if a look is due, and returns memory that nobody uses. Blocks for some milliseconds.
     /// Does nothing while another thread is in here.
     pub fn tend(&self) {
-        let mut looks = match self.0.try_lock() {
-            Ok(looks) => looks,
-            Err(TryLockError::Poisoned(poisoned)) => PoisonError::into_inner(poisoned),
-            Err(TryLockError::WouldBlock) => return,
+        let Some(mut looks) = self.0.try_lock() else {
+            return;
         };
         let now = Instant::now();
         if !looks.is_due(now) {
@@ -134,7 +133,7 @@ mod tests {
         memory.tend();
         let early = private();
         {
-            let mut looks = memory.0.lock().expect("not poisoned");
+            let mut looks = memory.0.lock();
             looks.due = None;
             // The blocks may lie in what another test had left idle before the first look.
             looks.settled = Some(0);

@@ -1,11 +1,12 @@
 //! The subscription of a polling thread to one stream: the stream is read once for all receivers of
 //! the thread.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use glassline_hub::{Stream, Subscription, TrackLayout, Wake};
 use glassline_media::{Kind, MediaTime, MediaUnit, Stage, StageTable, Track, TrackLayer};
+use parking_lot::Mutex;
 
 use super::slots::Key;
 
@@ -239,7 +240,7 @@ impl StreamSubscription {
         for unit in arrived.drain(..) {
             if unit.track == accounted {
                 let delay = now.saturating_duration_since(unit.stamps.published);
-                let mut stages = self.stages.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut stages = self.stages.lock();
                 stages.record(Stage::Hub, delay, now);
             }
             if is_audio(&unit) {

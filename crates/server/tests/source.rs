@@ -1,7 +1,7 @@
 //! A camera that exists only in memory: every byte that it publishes is known.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -12,6 +12,7 @@ use glassline_media::{
 };
 use glassline_rtp::h264;
 use glassline_sim::Rng;
+use parking_lot::Mutex;
 
 pub(crate) const VIDEO: TrackIndex = TrackIndex(0);
 pub(crate) const AUDIO: TrackIndex = TrackIndex(1);
@@ -86,7 +87,7 @@ impl Source {
 
     /// Returns all units published so far.
     pub(crate) fn published(&self) -> Vec<Arc<MediaUnit>> {
-        self.published.lock().expect("no panic").clone()
+        self.published.lock().clone()
     }
 
     /// Returns all payloads of a track so far, in order.
@@ -100,7 +101,7 @@ impl Source {
 
     /// Waits until `done` is true of everything published.
     pub(crate) fn await_published(&self, mut done: impl FnMut(&[Arc<MediaUnit>]) -> bool) {
-        while !done(&self.published.lock().expect("no panic")) {
+        while !done(&self.published.lock()) {
             let runs = self.thread.as_ref().is_some_and(|it| !it.is_finished());
             assert!(runs, "the source ended");
             std::thread::sleep(Duration::from_millis(2));
@@ -144,7 +145,7 @@ fn run(
             continue;
         }
         // No viewer may receive a unit that is not in the list yet.
-        let mut published = published.lock().expect("no panic");
+        let mut published = published.lock();
         let unit = publisher.push(unit, Instant::now());
         published.extend(unit.expect("a good unit"));
     }

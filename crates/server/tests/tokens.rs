@@ -7,8 +7,8 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime};
 
 use aws_lc_rs::rand::SystemRandom;
@@ -17,6 +17,7 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use glassline_config::{Algorithm, Jwt, WebUrl};
 use glassline_quic::moq::Role;
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use crate::peer::{Peer, PeerOffer, SDP, SOON, socket};
@@ -60,7 +61,7 @@ impl Provider {
                     head.push(byte[0]);
                 }
                 requests.fetch_add(1, Ordering::Relaxed);
-                let body = set.lock().expect("no panic").clone();
+                let body = set.lock().clone();
                 let Some(body) = body else { continue };
                 let length = body.len();
                 let _ = write!(
@@ -80,12 +81,12 @@ impl Provider {
             json!({"kty": "EC", "crv": "P-256", "kid": id, "x": base64(x), "y": base64(y)})
         };
         let keys: Vec<Value> = keys.iter().map(jwk).collect();
-        *self.set.lock().expect("no panic") = Some(json!({ "keys": keys }).to_string());
+        *self.set.lock() = Some(json!({ "keys": keys }).to_string());
     }
 
     /// Answers nothing from now on.
     fn leave(&self) {
-        *self.set.lock().expect("no panic") = None;
+        *self.set.lock() = None;
     }
 
     fn requests(&self) -> u64 {

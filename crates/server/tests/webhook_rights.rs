@@ -2,12 +2,13 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use aws_lc_rs::hmac;
 use glassline_config::{Secret, WebUrl, Webhook};
 use glassline_quic::moq::Role;
+use parking_lot::Mutex;
 use serde_json::Value;
 
 use crate::peer::{Peer, PeerOffer, SDP, SOON, socket};
@@ -45,7 +46,7 @@ impl Hook {
                     continue;
                 };
                 let (status, body) = decide(&question);
-                noted.lock().expect("no panic").push(question);
+                noted.lock().push(question);
                 if status == 0 {
                     hanging.push(stream);
                     continue;
@@ -72,7 +73,7 @@ impl Hook {
 
     /// Returns the questions about `action` by `protocol`.
     fn questions(&self, action: &str, protocol: &str) -> Vec<Value> {
-        let got = self.got.lock().expect("no panic");
+        let got = self.got.lock();
         let is_of = |it: &&Value| it["action"] == action && it["protocol"] == protocol;
         got.iter().filter(is_of).cloned().collect()
     }

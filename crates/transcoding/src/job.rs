@@ -1,13 +1,14 @@
 //! One track that is transcoded, and what is known of it.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use glassline_hub::{LadderPlan, Stream, TrackLayout};
 use glassline_media::{Summary, TrackIndex, WindowedHistogram};
 use glassline_runtime::Counter;
 use glassline_transcode::{Counts, FrameSize, RungTarget};
+use parking_lot::{Mutex, MutexGuard};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -310,7 +311,7 @@ impl Job {
     }
 
     pub(super) fn state(&self) -> MutexGuard<'_, JobState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Returns what the job costs.

@@ -1,13 +1,14 @@
 //! All transcodings of a server, and their bound.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 use std::time::Instant;
 
 use glassline_hub::{LadderPlan, Stream, TrackLayout, Transcode};
 use glassline_media::{Kind, Track, TrackIndex};
 use glassline_runtime::{Counter, Current, Waker};
 use glassline_transcode::Settings;
+use parking_lot::{Mutex, RwLock};
 use thiserror::Error;
 
 use super::job::{Job, TranscodingCost, TranscodingView};
@@ -135,14 +136,14 @@ impl Transcoders {
 
     /// Adds a thread that does `kind`, and returns its number.
     pub(super) fn add_thread(&self, kind: Kind, waker: Arc<Waker>) -> usize {
-        let mut threads = self.threads.write().unwrap_or_else(PoisonError::into_inner);
+        let mut threads = self.threads.write();
         threads.push((kind, waker));
         threads.len() - 1
     }
 
     /// Returns the number of threads that do `kind`.
     pub(super) fn threads_of(&self, kind: Kind) -> usize {
-        let threads = self.threads();
+        let threads = self.threads.read();
         threads.iter().filter(|(of, _)| *of == kind).count()
     }
 
@@ -176,7 +177,7 @@ impl Transcoders {
     /// Tells the threads to end.
     pub(crate) fn stop(&self) {
         self.is_stopping.store(true, Ordering::Release);
-        for (_, waker) in self.threads().iter() {
+        for (_, waker) in self.threads.read().iter() {
             waker.wake();
         }
     }
@@ -223,7 +224,7 @@ impl Transcoders {
         is_same: impl Fn(&Job) -> bool,
         make: impl FnOnce(u64, usize, Instant) -> Job,
     ) -> Result<TranscodingLease, TranscodingRefusal> {
-        let mut jobs = self.jobs();
+        let mut jobs = self.jobs.lock();
         let job = match jobs.iter().find(|job| is_same(job)) {
             Some(job) => Arc::clone(job),
             None => {
@@ -263,7 +264,7 @@ impl Transcoders {
 
     /// Returns whether a job is among those that are worked on when they are wanted.
     fn has(&self, job: &Arc<Job>) -> bool {
-        self.jobs().iter().any(|it| Arc::ptr_eq(it, job))
+        self.jobs.lock().iter().any(|it| Arc::ptr_eq(it, job))
     }
 
     /// Returns why a track of `stream` would not be transcoded now; `None` if it would be.
@@ -274,7 +275,7 @@ impl Transcoders {
         track: TrackIndex,
         kind: Kind,
     ) -> Option<TranscodingRefusal> {
-        let (jobs, limit) = (self.jobs(), self.limits.get().of(kind));
+        let (jobs, limit) = (self.jobs.lock(), self.limits.get().of(kind));
         let has_room = of_kind(&jobs, kind).count() < limit
             || expendable(&jobs, kind).is_some()
             || jobs.iter().any(|job| job.is_of(stream, layout, track));
@@ -291,7 +292,7 @@ impl Transcoders {
         layout: TrackLayout,
         track: TrackIndex,
     ) -> Option<String> {
-        let jobs = self.jobs();
+        let jobs = self.jobs.lock();
         let job = jobs.iter().find(|job| job.is_of(stream, layout, track));
         job.and_then(|job| job.state().trouble.clone())
     }
@@ -303,18 +304,18 @@ impl Transcoders {
         layout: TrackLayout,
         track: TrackIndex,
     ) -> Option<TranscodingCost> {
-        let jobs = self.jobs();
+        let jobs = self.jobs.lock();
         let job = jobs.iter().find(|job| job.is_of(stream, layout, track))?;
         Some(job.cost(Instant::now()))
     }
 
     /// Returns all transcodings.
     pub fn views(&self, now: Instant) -> Vec<TranscodingView> {
-        self.jobs().iter().map(|job| job.view(now)).collect()
+        self.jobs.lock().iter().map(|job| job.view(now)).collect()
     }
 
     fn idlest_thread(&self, jobs: &[Arc<Job>], kind: Kind) -> usize {
-        let threads = self.threads();
+        let threads = self.threads.read();
         let numbered = threads.iter().enumerate();
         let of_kind = numbered.filter(|(_, (of, _))| (*of == Kind::Video) == (kind == Kind::Video));
         let load = |thread: &usize| jobs.iter().filter(|job| job.thread == *thread).count();
@@ -326,7 +327,7 @@ impl Transcoders {
 
     /// Removes the jobs that are over, and returns those of `thread` that are to be worked on.
     pub(super) fn wanted(&self, thread: usize, now: Instant) -> Vec<Arc<Job>> {
-        let mut jobs = self.jobs();
+        let mut jobs = self.jobs.lock();
         jobs.retain(|job| job.thread != thread || !job.is_over(now));
         let wanted = jobs
             .iter()
@@ -345,17 +346,9 @@ impl Transcoders {
 
     fn note_change(&self, thread: usize) {
         self.changes.fetch_add(1, Ordering::AcqRel);
-        if let Some((_, waker)) = self.threads().get(thread) {
+        if let Some((_, waker)) = self.threads.read().get(thread) {
             waker.wake();
         }
-    }
-
-    fn threads(&self) -> RwLockReadGuard<'_, Vec<(Kind, Arc<Waker>)>> {
-        self.threads.read().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn jobs(&self) -> MutexGuard<'_, Vec<Arc<Job>>> {
-        self.jobs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

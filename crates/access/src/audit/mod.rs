@@ -16,10 +16,11 @@ mod file;
 
 use std::net::IpAddr;
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use glassline_runtime::{BlockingPool, is_deceptive};
+use parking_lot::Mutex;
 
 use crate::auth::Role;
 use entries::Entries;
@@ -95,7 +96,7 @@ impl AuditLog {
         // Several mistakes of a file stand in a line each.
         let reason = change.reason.map(|it| it.replace('\n', "; "));
         change.reason = reason.as_deref().map(shortened);
-        if self.lock().count_again(&change, at) {
+        if self.entries.lock().count_again(&change, at) {
             return;
         }
         let log = Arc::clone(self);
@@ -109,8 +110,8 @@ impl AuditLog {
     /// Writes how often the changes of past minutes were repeated; with `None`, those of this minute,
     /// too, because the server ends.
     pub fn settle(&self, now: Option<SystemTime>) {
-        let mut file = self.file();
-        let settled = self.lock().take_repeated(now);
+        let mut file = self.file.lock();
+        let settled = self.entries.lock().take_repeated(now);
         for entry in settled {
             put(&mut file, &entry);
         }
@@ -118,12 +119,12 @@ impl AuditLog {
 
     /// Returns the changes that are kept, the newest first.
     pub fn newest(&self) -> Vec<RecordedChange> {
-        self.lock().newest()
+        self.entries.lock().newest()
     }
 
     fn write(&self, change: Change, at: SystemTime) {
-        let mut file = self.file();
-        let mut entries = self.lock();
+        let mut file = self.file.lock();
+        let mut entries = self.entries.lock();
         // Another one may have come meanwhile.
         if entries.count_again(&change, at) {
             return;
@@ -131,14 +132,6 @@ impl AuditLog {
         let entry = entries.add(change, at);
         drop(entries);
         put(&mut file, &entry);
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Entries> {
-        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn file(&self) -> MutexGuard<'_, Option<AuditFile>> {
-        self.file.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -1,10 +1,10 @@
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use blake2::Blake2sMac256;
 use blake2::digest::Mac;
 use glassline_runtime::SourcePrefix;
+use parking_lot::Mutex;
 
 /// Time for which a checked pair is not checked again: as long as a player's session, and short
 /// enough that a memory dump tells little.
@@ -22,7 +22,7 @@ pub(super) type Pair = [u8; 32];
 /// A pair is remembered for the address that it came from. If it were remembered for all, an
 /// address that may guess no more could still try guesses against the pairs of others.
 #[derive(derive_more::Debug)]
-#[debug("CheckedPairs {{ pairs: {:?}, .. }}", self.lock().len())]
+#[debug("CheckedPairs {{ pairs: {:?}, .. }}", self.until.lock().len())]
 pub(super) struct CheckedPairs {
     mac: Blake2sMac256,
     until: Mutex<HashMap<Pair, Instant>>,
@@ -48,21 +48,20 @@ impl CheckedPairs {
     }
 
     pub(super) fn has(&self, pair: &Pair, now: Instant) -> bool {
-        self.lock().get(pair).is_some_and(|until| now < *until)
+        self.until
+            .lock()
+            .get(pair)
+            .is_some_and(|until| now < *until)
     }
 
     pub(super) fn remember(&self, pair: Pair, now: Instant) {
-        let mut until = self.lock();
+        let mut until = self.until.lock();
         if until.len() >= PAIRS_MAX {
             until.retain(|_, until| now < *until);
         }
         if until.len() < PAIRS_MAX {
             until.insert(pair, now + REMEMBERED);
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<Pair, Instant>> {
-        self.until.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -102,10 +101,10 @@ mod tests {
         for number in 0..=PAIRS_MAX {
             verified.remember(verified.key(here(), "user", &number.to_string()), now);
         }
-        assert_eq!(verified.lock().len(), PAIRS_MAX);
+        assert_eq!(verified.until.lock().len(), PAIRS_MAX);
         // There is room again when old pairs have expired.
         let later = now + REMEMBERED;
         verified.remember(verified.key(here(), "user", "new"), later);
-        assert_eq!(verified.lock().len(), 1);
+        assert_eq!(verified.until.lock().len(), 1);
     }
 }

@@ -10,10 +10,10 @@
 
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use glassline_runtime::SourcePrefix;
+use parking_lot::Mutex;
 
 /// Most exclusions at a time: whoever needs more has a firewall.
 pub const EXCLUSIONS_MAX: usize = 1_000;
@@ -84,7 +84,7 @@ impl Exclusions {
         until: Instant,
         now: Instant,
     ) -> Result<Exclusion, TooManyExclusions> {
-        let mut list = self.lock();
+        let mut list = self.list.lock();
         list.exclusions.retain(|it| {
             let is_same = it.whom == whom && it.stream == stream;
             it.until > now && !is_same
@@ -106,7 +106,7 @@ impl Exclusions {
 
     /// Lets whoever exclusion `number` keeps away come back. Returns false if there is no such exclusion.
     pub fn lift(&self, number: u64) -> bool {
-        let mut list = self.lock();
+        let mut list = self.list.lock();
         let before = list.exclusions.len();
         list.exclusions.retain(|it| it.number != number);
         self.count.store(list.exclusions.len(), Ordering::Release);
@@ -115,7 +115,7 @@ impl Exclusions {
 
     /// Returns the exclusions at `now`, the newest first.
     pub fn listed(&self, now: Instant) -> Vec<Exclusion> {
-        let list = self.lock();
+        let list = self.list.lock();
         let present = list.exclusions.iter().filter(|it| it.until > now);
         present.rev().cloned().collect()
     }
@@ -131,16 +131,12 @@ impl Exclusions {
         if self.count.load(Ordering::Acquire) == 0 {
             return None;
         }
-        let list = self.lock();
+        let list = self.list.lock();
         let holds = list.exclusions.iter().filter(|it| {
             let is_for = it.stream.as_deref().is_none_or(&concerns);
             is_for && it.until > now && it.whom.is(guest)
         });
         holds.map(|it| it.until).max()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, List> {
-        self.list.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -10,9 +10,10 @@
 
 use std::collections::VecDeque;
 use std::fmt;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use parking_lot::{Condvar, Mutex};
 use tokio::sync::oneshot;
 
 use super::PasswordHash;
@@ -82,7 +83,7 @@ impl HashThreads {
         is_guess: bool,
     ) -> Option<oneshot::Receiver<bool>> {
         let (reply, answer) = oneshot::channel();
-        let mut jobs = self.queue.lock();
+        let mut jobs = self.queue.jobs.lock();
         if jobs.threads == 0 {
             jobs.threads = start(&self.queue);
         }
@@ -114,14 +115,14 @@ impl HashThreads {
 
 impl Drop for HashThreads {
     fn drop(&mut self) {
-        self.queue.lock().is_over = true;
+        self.queue.jobs.lock().is_over = true;
         self.queue.changed.notify_all();
     }
 }
 
 impl fmt::Debug for HashThreads {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let jobs = self.queue.lock();
+        let jobs = self.queue.jobs.lock();
         f.debug_struct("HashThreads")
             .field("likely", &jobs.likely.len())
             .field("guesses", &jobs.guesses.len())
@@ -158,7 +159,7 @@ struct Working<'a>(&'a Queue);
 
 impl Drop for Working<'_> {
     fn drop(&mut self) {
-        let mut jobs = self.0.lock();
+        let mut jobs = self.0.jobs.lock();
         jobs.threads -= 1;
         if jobs.threads == 0 {
             // Nobody will compare these, and the next password starts threads again.
@@ -178,7 +179,7 @@ impl Queue {
             let is_right = job.hash.is_of(&job.password);
             if job.is_guess && !is_right {
                 let took = begun.elapsed().div_f64(GUESSING_SHARE);
-                self.lock().charge(begun, took);
+                self.jobs.lock().charge(begun, took);
             }
             // A client that gave up needs no answer.
             let _ = job.reply.send(is_right);
@@ -187,7 +188,7 @@ impl Queue {
 
     /// Waits for the next password; returns `None` when the server ends.
     fn next(&self) -> Option<Job> {
-        let mut jobs = self.lock();
+        let mut jobs = self.jobs.lock();
         loop {
             if jobs.is_over {
                 return None;
@@ -203,21 +204,11 @@ impl Queue {
                 return Some(job);
             }
             let wait = wait.filter(|_| !jobs.guesses.is_empty());
-            jobs = match wait {
-                Some(wait) => {
-                    let woken = self.changed.wait_timeout(jobs, wait);
-                    woken.unwrap_or_else(PoisonError::into_inner).0
-                }
-                None => {
-                    let woken = self.changed.wait(jobs);
-                    woken.unwrap_or_else(PoisonError::into_inner)
-                }
-            };
+            match wait {
+                Some(wait) => _ = self.changed.wait_for(&mut jobs, wait),
+                None => self.changed.wait(&mut jobs),
+            }
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Jobs> {
-        self.jobs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -261,7 +252,7 @@ mod tests {
     fn guesses_that_wait_are_bounded_and_leave_room_for_likely_passwords() {
         let threads = HashThreads::new();
         // No thread takes anything.
-        threads.queue.lock().threads = 1;
+        threads.queue.jobs.lock().threads = 1;
         let nobody = PasswordHash::of_nobody;
         let ask = |is_guess| threads.compare(nobody(), "x".to_owned(), is_guess);
         let waiting: Vec<_> = std::iter::from_fn(|| ask(true)).take(1_000).collect();
@@ -284,14 +275,14 @@ mod tests {
         };
         assert_eq!(ask(), Ok(true));
         // As after a panic: each thread ends, and a password that waits gets no answer.
-        threads.queue.lock().is_over = true;
+        threads.queue.jobs.lock().is_over = true;
         threads.queue.changed.notify_all();
         let until = Instant::now() + Duration::from_secs(60);
-        while threads.queue.lock().threads > 0 {
+        while threads.queue.jobs.lock().threads > 0 {
             assert!(Instant::now() < until, "the threads do not end");
             std::thread::sleep(Duration::from_millis(1));
         }
-        threads.queue.lock().is_over = false;
+        threads.queue.jobs.lock().is_over = false;
         assert_eq!(ask(), Ok(true));
     }
 

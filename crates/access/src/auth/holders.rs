@@ -1,8 +1,10 @@
 //! Those who hold a token: users for as long as their token lasts.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
 
 use super::holder_name::{is_holder, name_of_digest};
 use super::known_tokens::{KnownToken, KnownTokens};
@@ -73,14 +75,14 @@ impl Holders {
         if !is_holder(name) {
             return None;
         }
-        let table = self.lock();
+        let table = self.table.lock();
         let (_, holder) = table.by_name.get(name)?;
         (now < holder.until).then(|| Arc::clone(holder))
     }
 
     /// Adds a holder, or replaces what was known of it.
     pub(super) fn insert(&self, name: &str, holder: Holder) {
-        let mut table = self.lock();
+        let mut table = self.table.lock();
         if table.by_name.len() >= HOLDERS_MAX && !table.by_name.contains_key(name) {
             table.make_room();
         }
@@ -97,7 +99,7 @@ impl Holders {
         let now = Instant::now();
         let named = tokens.iter().map(|it| (name_of_digest(&it.digest), it));
         let named: HashMap<_, _> = named.collect();
-        let mut table = self.lock();
+        let mut table = self.table.lock();
         table.by_name.retain(|name, (_, holder)| {
             if holder.origin != HolderOrigin::Known {
                 return true;
@@ -117,7 +119,7 @@ impl Holders {
         if provider && webhook {
             return;
         }
-        let mut table = self.lock();
+        let mut table = self.table.lock();
         table.by_name.retain(|_, (_, holder)| match holder.origin {
             HolderOrigin::Provider => provider,
             HolderOrigin::Webhook => webhook,
@@ -127,7 +129,7 @@ impl Holders {
 
     /// Removes those whose rights have ended. Returns whether there were any.
     pub(super) fn expire(&self, now: Instant) -> bool {
-        let mut table = self.lock();
+        let mut table = self.table.lock();
         let before = table.by_name.len();
         table.by_name.retain(|_, (_, holder)| now < holder.until);
         let has_expired = table.by_name.len() < before;
@@ -135,10 +137,6 @@ impl Holders {
             table.by_name.shrink_to_fit();
         }
         has_expired
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Table> {
-        self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -195,7 +193,7 @@ mod tests {
         for number in 0..=HOLDERS_MAX {
             holders.insert(&name_of(&number.to_string()), holder(later));
         }
-        assert!(holders.lock().by_name.len() <= HOLDERS_MAX);
+        assert!(holders.table.lock().by_name.len() <= HOLDERS_MAX);
         let newest = name_of(&HOLDERS_MAX.to_string());
         assert!(holders.get(&newest, now).is_some());
         assert!(holders.get(&name_of("0"), now).is_none());

@@ -6,10 +6,10 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use glassline_runtime::{Counter, SourcePrefix, TokenBucket};
+use parking_lot::Mutex;
 
 use super::{Listener, LoginError, Requester};
 
@@ -56,7 +56,7 @@ impl LoginCounters {
 
 /// The addresses whose logins have failed.
 #[derive(derive_more::Debug)]
-#[debug("LoginLimit {{ addresses: {:?}, .. }}", self.lock().addresses.len())]
+#[debug("LoginLimit {{ addresses: {:?}, .. }}", self.table.lock().addresses.len())]
 pub(super) struct LoginLimit {
     table: Mutex<Table>,
     counters: LoginCounters,
@@ -97,7 +97,7 @@ impl LoginLimit {
     /// # Errors
     /// [`LoginError::Limited`] if the address has failed too often.
     pub(super) fn begin(&self, by: &Requester, now: Instant) -> Result<(), LoginError> {
-        let mut table = self.lock();
+        let mut table = self.table.lock();
         let failures = table.failures(SourcePrefix::from(by.address()), now);
         if failures.bucket.take(now) {
             return Ok(());
@@ -111,7 +111,7 @@ impl LoginLimit {
 
     /// Returns whether a login of the address would be checked.
     pub(super) fn may_begin(&self, by: &Requester, now: Instant) -> bool {
-        let mut table = self.lock();
+        let mut table = self.table.lock();
         let entry = table.addresses.get_mut(&SourcePrefix::from(by.address()));
         entry.is_none_or(|failures| {
             let has_one = failures.bucket.take(now);
@@ -124,7 +124,7 @@ impl LoginLimit {
 
     /// Notes that the login was right: it costs nothing.
     pub(super) fn succeed(&self, by: &Requester, now: Instant) {
-        let mut table = self.lock();
+        let mut table = self.table.lock();
         let prefix = SourcePrefix::from(by.address());
         if let Entry::Occupied(mut entry) = table.addresses.entry(prefix) {
             entry.get_mut().bucket.put_back();
@@ -148,7 +148,7 @@ impl LoginLimit {
     /// Writes a line about the failures of an address, unless there was one just now.
     fn log(&self, by: &Requester, user: Option<&str>, now: Instant) {
         let from = SourcePrefix::from(by.address());
-        let mut table = self.lock();
+        let mut table = self.table.lock();
         let Table { addresses, lines } = &mut *table;
         let Some(failures) = addresses.get_mut(&from) else {
             return;
@@ -165,10 +165,6 @@ impl LoginLimit {
         let user = user.map(|name| name.chars().take(NAME_CHARS_MAX).collect::<String>());
         let (user, listener) = (user.as_deref(), by.listener().as_str());
         tracing::warn!(%from, listener, user, failures = count, "logins failed: a wrong name, password or token");
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Table> {
-        self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -236,7 +232,7 @@ mod tests {
             limit.begin(&from(1), now).expect("a token is there");
             limit.succeed(&from(1), now);
         }
-        assert_eq!(limit.lock().addresses.len(), 0);
+        assert_eq!(limit.table.lock().addresses.len(), 0);
     }
 
     #[test]
@@ -245,9 +241,9 @@ mod tests {
         for number in 0..100_000 {
             let now = start + Duration::from_micros(number.into());
             fail(&limit, &from(number), now);
-            assert!(limit.lock().addresses.len() <= ADDRESSES_MAX);
+            assert!(limit.table.lock().addresses.len() <= ADDRESSES_MAX);
         }
         let newest = SourcePrefix::from(from(99_999).address());
-        assert!(limit.lock().addresses.contains_key(&newest));
+        assert!(limit.table.lock().addresses.contains_key(&newest));
     }
 }

@@ -55,12 +55,13 @@ mod user_table;
 mod verifiers;
 mod webhook;
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, RwLock};
 use std::time::{Duration, Instant};
 
 use glassline_rtsp::auth::{User, digest, same_secret};
 use glassline_rtsp::server::Digest;
+use parking_lot::{Mutex, RwLock};
 use rand::RngCore;
 use tokio::sync::watch;
 

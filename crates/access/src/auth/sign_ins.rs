@@ -1,9 +1,9 @@
 //! Operators who signed in with a browser: a random secret each, known by its hash alone.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use rand::RngCore as _;
 
 use super::operator::Operator;
@@ -27,7 +27,7 @@ pub struct SignIn {
 
 /// The browsers that are signed in.
 #[derive(Default, derive_more::Debug)]
-#[debug("SignIns {{ browsers: {:?}, .. }}", self.lock().len())]
+#[debug("SignIns {{ browsers: {:?}, .. }}", self.table.lock().len())]
 pub(super) struct SignIns {
     table: Mutex<HashMap<TokenDigest, Entry>>,
 }
@@ -50,7 +50,7 @@ impl SignIns {
         rand::rng().fill_bytes(&mut bytes);
         let secret: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
         let lasts = lasts.map_or(LIFETIME, |it| it.min(LIFETIME));
-        let mut table = self.lock();
+        let mut table = self.table.lock();
         table.retain(|_, it| now < it.until);
         let id = operator.id();
         make_room(&mut table, OF_ONE_MAX, |it| it.operator.id() == id);
@@ -67,17 +67,13 @@ impl SignIns {
     }
 
     pub(super) fn get(&self, secret: &str, now: Instant) -> Option<Operator> {
-        let table = self.lock();
+        let table = self.table.lock();
         let entry = table.get(&digest_of(secret))?;
         (now < entry.until).then(|| entry.operator.clone())
     }
 
     pub(super) fn end(&self, secret: &str) {
-        self.lock().remove(&digest_of(secret));
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<TokenDigest, Entry>> {
-        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+        self.table.lock().remove(&digest_of(secret));
     }
 }
 
@@ -134,7 +130,7 @@ mod tests {
                 sign_ins.begin(operator(), None, now).secret
             })
             .collect();
-        assert_eq!(sign_ins.lock().len(), OF_ONE_MAX);
+        assert_eq!(sign_ins.table.lock().len(), OF_ONE_MAX);
         let now = start + Duration::from_secs(100);
         assert!(sign_ins.get(&secrets[0], now).is_none());
         assert!(sign_ins.get(&secrets[99], now).is_some());

@@ -2,8 +2,8 @@
 //! those that were made over the API. A name of the configuration wins.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, MutexGuard, PoisonError};
 
 use rand::RngCore as _;
 
@@ -117,7 +117,7 @@ impl Users {
     }
 
     pub(super) fn change(&self, change: impl FnOnce(&mut Layers)) -> bool {
-        let mut layers = self.layers();
+        let mut layers = self.layers.lock();
         change(&mut layers);
         let table = Arc::new(UserTable::new(&layers));
         let before = self.table();
@@ -125,7 +125,7 @@ impl Users {
             || table.tokens != before.tokens
             || table.verifiers != before.verifiers;
         if is_new {
-            let mut current = self.table.write().unwrap_or_else(PoisonError::into_inner);
+            let mut current = self.table.write();
             *current = Arc::clone(&table);
             drop(current);
             self.holders.renew(&table.tokens);
@@ -138,26 +138,22 @@ impl Users {
     }
 
     pub(super) fn table(&self) -> Arc<UserTable> {
-        Arc::clone(&self.table.read().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    fn layers(&self) -> MutexGuard<'_, Layers> {
-        self.layers.lock().unwrap_or_else(PoisonError::into_inner)
+        Arc::clone(&self.table.read())
     }
 
     /// Returns the users of the configuration.
     pub fn configured_accounts(&self) -> Vec<Account> {
-        self.layers().configured.clone()
+        self.layers.lock().configured.clone()
     }
 
     /// Returns the tokens of the configuration.
     pub fn configured_tokens(&self) -> Vec<KnownToken> {
-        self.layers().tokens.iter().cloned().collect()
+        self.layers.lock().tokens.iter().cloned().collect()
     }
 
     /// Returns what was made over the API.
     pub fn made(&self) -> Made {
-        self.layers().made.clone()
+        self.layers.lock().made.clone()
     }
 
     /// Returns whether `auth` in place of the configuration's section would open streams that need
@@ -176,7 +172,7 @@ impl Users {
 
     /// Returns the table that `auth` would make together with what was made over the API.
     fn table_with(&self, auth: &Auth) -> UserTable {
-        let layers = self.layers();
+        let layers = self.layers.lock();
         let made = layers.made.clone();
         drop(layers);
         UserTable::new(&Layers {
@@ -189,7 +185,7 @@ impl Users {
     /// the API: an admin is left, or nobody has a role and nobody had one, or an identity provider may
     /// name an admin.
     pub fn keeps_an_admin(&self, made: &Made) -> bool {
-        let layers = self.layers();
+        let layers = self.layers.lock();
         let roles_with = |made: &Made| {
             let of_accounts = made.accounts.iter().chain(&layers.configured);
             let of_tokens = made.tokens.iter().chain(layers.tokens.iter());

@@ -1,8 +1,9 @@
 //! The certificate that listeners show to clients.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::Arc;
 use std::time::SystemTime;
 
+use parking_lot::{Mutex, RwLock};
 use rustls::server::{ClientHello, NoServerSessionStorage, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 use tokio::sync::watch;
@@ -71,7 +72,7 @@ impl CertificateStore {
 
     /// Returns the certificate of the next handshake.
     pub fn current(&self) -> Option<Arc<Certificate>> {
-        let current = self.current.read().unwrap_or_else(PoisonError::into_inner);
+        let current = self.current.read();
         current.clone()
     }
 
@@ -79,10 +80,10 @@ impl CertificateStore {
     /// that they began with. Returns whether it differs from the one before.
     pub fn replace(&self, certificate: Certificate) -> bool {
         let fresh = Arc::new(certificate);
-        let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
+        let mut current = self.current.write();
         let before = current.replace(Arc::clone(&fresh));
         drop(current);
-        *self.problem() = None;
+        *self.problem.lock() = None;
         let is_new = before.is_none_or(|before| before.chain() != fresh.chain());
         self.changes.send_replace(());
         is_new
@@ -91,7 +92,7 @@ impl CertificateStore {
     /// Notes the reason why the certificate could not be renewed; the present one stays in use.
     /// Returns whether the reason is another one than before.
     pub fn note_problem(&self, problem: String) -> bool {
-        let mut noted = self.problem();
+        let mut noted = self.problem.lock();
         let is_new = noted.as_ref() != Some(&problem);
         *noted = Some(problem);
         is_new
@@ -104,7 +105,7 @@ impl CertificateStore {
             source: self.source,
             is_present: current.is_some(),
             not_after: current.and_then(|it| it.not_after()),
-            problem: self.problem().clone(),
+            problem: self.problem.lock().clone(),
         }
     }
 
@@ -152,10 +153,6 @@ impl CertificateStore {
 
     fn server_config(self: &Arc<Self>) -> Result<rustls::ServerConfig, rustls::Error> {
         configuration(Arc::clone(self) as Arc<dyn ResolvesServerCert>)
-    }
-
-    fn problem(&self) -> MutexGuard<'_, Option<String>> {
-        self.problem.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

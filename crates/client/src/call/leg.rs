@@ -4,9 +4,9 @@
 //! The call's records go to the far end of each leg that asks for them: records of what was
 //! sent go to all of them, records of what was played only to the leg that brought it.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{self, Receiver, SyncSender, TrySendError};
-use std::sync::{Arc, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
@@ -66,18 +66,14 @@ impl RecordRecipient {
 }
 
 impl Shared {
-    fn legs(&self) -> MutexGuard<'_, Vec<RecordRecipient>> {
-        self.legs.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Whether the far end of any leg wants records.
     pub(super) fn is_requested_by_a_leg(&self) -> bool {
-        self.legs().iter().any(RecordRecipient::wants_records)
+        self.legs.lock().iter().any(RecordRecipient::wants_records)
     }
 
     /// Queues one of our records for the far ends of legs that want it.
     pub(super) fn send_to_legs(&self, record: &Record) {
-        for recipient in self.legs().iter() {
+        for recipient in self.legs.lock().iter() {
             if recipient.wants_records()
                 && recipient.is_concerned(record)
                 && let Err(TrySendError::Full(_)) = recipient.own.try_send(*record)
@@ -117,7 +113,7 @@ impl LegConnector {
         )?;
         let thread = spawn("call leg", move || network.run())?;
         let leg = Arc::clone(&shared);
-        self.call.legs().push(RecordRecipient { leg, own });
+        self.call.legs.lock().push(RecordRecipient { leg, own });
         Ok(Leg {
             shared,
             call: Arc::clone(&self.call),
@@ -164,7 +160,8 @@ impl Leg {
             tracing::error!("a thread of a call has panicked");
         }
         self.call
-            .legs()
+            .legs
+            .lock()
             .retain(|it| !Arc::ptr_eq(&it.leg, &self.shared));
     }
 }

@@ -35,13 +35,14 @@ mod tests;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use glassline_net::BindError;
 use glassline_sctp as sctp;
 use glassline_webrtc::{CloseReason, DataConfig, OpusOptions, Redundancy};
+use parking_lot::{Mutex, MutexGuard};
 use thiserror::Error;
 
 pub(crate) use bounded_sender::BoundedSender;
@@ -279,22 +280,20 @@ impl Shared {
     }
 
     pub(crate) fn gone(&self) -> MutexGuard<'_, Vec<Ssrc>> {
-        self.gone.lock().unwrap_or_else(PoisonError::into_inner)
+        self.gone.lock()
     }
 
     pub(crate) fn transport(&self) -> MutexGuard<'_, MediaTransport> {
-        self.transport
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        self.transport.lock()
     }
 
     pub(crate) fn figures(&self) -> MutexGuard<'_, Figures> {
-        self.figures.lock().unwrap_or_else(PoisonError::into_inner)
+        self.figures.lock()
     }
 
     /// When a datagram of the peer was accepted last; `None` before the first one.
     pub(crate) fn heard(&self) -> MutexGuard<'_, Option<Instant>> {
-        self.heard.lock().unwrap_or_else(PoisonError::into_inner)
+        self.heard.lock()
     }
 
     pub(crate) fn is_over(&self) -> bool {

@@ -1,7 +1,7 @@
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
@@ -9,6 +9,7 @@ use glassline_media::WallClock;
 use glassline_net::UdpSocket;
 use glassline_webrtc::sdp::{Candidate, Protocol, SessionDescription};
 use glassline_webrtc::{Certificate, DialConfig, ReceiveMode, Secrets, Session, TransportAddress};
+use parking_lot::Mutex;
 use url::Url;
 
 use super::command::{Command, Mailbox};
@@ -97,11 +98,7 @@ impl Context {
     fn run(&self) {
         loop {
             // A panicking worker leaves the receiver as good as it was.
-            let job = self
-                .jobs
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .recv();
+            let job = self.jobs.lock().recv();
             match job {
                 Ok(Job::ControlTeardown(farewell)) => farewell.finish(),
                 Ok(Job::Join { id, join }) => {

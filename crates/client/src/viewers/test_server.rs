@@ -4,8 +4,8 @@
 use std::collections::HashMap;
 use std::io::Write;
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -16,6 +16,7 @@ use glassline_rtp::h264;
 use glassline_webrtc::{
     AcceptConfig, Certificate, Event, Secrets, SenderIndex, Session, stun_username,
 };
+use parking_lot::Mutex;
 
 use crate::test_http::{Seen, read_request, response};
 
@@ -201,7 +202,7 @@ impl Run {
 
     fn accept(&mut self, request: &Seen) -> String {
         let has_token = request.has("authorization: Bearer secret");
-        self.shared.tokens.lock().expect("no panic").push(has_token);
+        self.shared.tokens.lock().push(has_token);
         if self.shared.refuse.load(Ordering::Relaxed) {
             return response("404 Not Found", &[], "no stream of that name");
         }

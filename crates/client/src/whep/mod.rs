@@ -9,9 +9,10 @@ mod links;
 mod watch;
 
 use std::collections::HashMap;
-use std::sync::{LazyLock, Mutex, PoisonError};
+use std::sync::LazyLock;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use serde::Deserialize;
 use ureq::http::{Response, header};
 use ureq::{Agent, Body};
@@ -279,7 +280,7 @@ const BODY_BYTES_MAX: u64 = 256 * 1024;
 /// HTTP clients; one for each trust, so that joins share connections.
 fn agent(trust: Trust) -> Agent {
     static KEPT: LazyLock<Mutex<HashMap<Trust, Agent>>> = LazyLock::new(Mutex::default);
-    let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut kept = KEPT.lock();
     kept.entry(trust)
         .or_insert_with(|| new_agent(trust))
         .clone()

@@ -9,7 +9,6 @@
 //! Servers before this one ignore the member, and write none.
 
 use std::collections::{BTreeSet, HashMap};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use aws_lc_rs::hmac;
 use bytes::Bytes;
@@ -18,6 +17,7 @@ use glassline_cluster::engine::{
     Answer, Answered, Call, Entry, Incoming, Reply, Request, RequestId,
 };
 use glassline_cluster::{Key, NodeId};
+use parking_lot::Mutex;
 use serde_json::Value;
 
 /// The purpose of the MAC; it is none for anything else.
@@ -40,7 +40,7 @@ const UNPROVEN_MAX: usize = 1_000;
 
 /// Signs what this server writes, and checks what it reads.
 #[derive(derive_more::Debug)]
-#[debug("Authentic {{ node: {node:?}, state: {:?}, .. }}", self.lock())]
+#[debug("Authentic {{ node: {node:?}, state: {:?}, .. }}", self.state.lock())]
 pub(super) struct Authentic {
     key: hmac::Key,
     node: NodeId,
@@ -89,7 +89,7 @@ impl Authentic {
 
     /// Returns whether the addresses of a server are used: its record has a valid MAC, or is unknown.
     pub(super) fn is_proven(&self, node: &NodeId) -> bool {
-        !self.lock().unproven.contains(node)
+        !self.state.lock().unproven.contains(node)
     }
 
     /// Signs what a request writes or asks.
@@ -103,13 +103,13 @@ impl Authentic {
             Call::Ask { node, question, .. } => {
                 *question = self.sign(&Document::Question(node.clone()), question);
                 let place = Document::Reply(node.clone());
-                self.lock().places.insert(request.id, place);
+                self.state.lock().places.insert(request.id, place);
             }
             Call::Get {
                 key: key @ Key::Node(..),
             } => {
                 let place = Document::Record(key.clone());
-                self.lock().places.insert(request.id, place);
+                self.state.lock().places.insert(request.id, place);
             }
             _ => {}
         }
@@ -124,7 +124,7 @@ impl Authentic {
 
     /// Returns an answer of the engine with the addresses that are proven.
     pub(super) fn check_answer(&self, mut answer: Answer) -> Answer {
-        let place = self.lock().places.remove(&answer.id);
+        let place = self.state.lock().places.remove(&answer.id);
         match (&mut answer.result, place) {
             (Ok(Answered::Listed(entries)), _) => {
                 for (key, entry) in entries {
@@ -168,7 +168,7 @@ impl Authentic {
             entry.value = value;
             is_proven
         });
-        let unproven = &mut self.lock().unproven;
+        let unproven = &mut self.state.lock().unproven;
         if is_proven {
             unproven.remove(node);
         } else if unproven.len() < UNPROVEN_MAX && unproven.insert(node.clone()) {
@@ -203,10 +203,6 @@ impl Authentic {
             true => (whole, true),
             false => (without_addresses(value), false),
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -417,6 +413,6 @@ mod tests {
         };
         assert_eq!(answer(&reply.payload), report);
         assert_eq!(answer(&report.to_payload()).holders[0].http, None);
-        assert!(a.lock().places.is_empty());
+        assert!(a.state.lock().places.is_empty());
     }
 }

@@ -22,7 +22,7 @@ impl Member {
     /// Carries out everything that the core wants.
     pub fn carry_out(self: &Arc<Self>) {
         loop {
-            let mut core = self.lock();
+            let mut core = self.core.lock();
             let mut events = Vec::new();
             while events.len() < EVENTS_AT_ONCE
                 && let Some(event) = core.node.poll_event()
@@ -43,7 +43,7 @@ impl Member {
                     let request = self.authentic.sign_request(request);
                     if let Err(Busy(answer)) = engine.request(request) {
                         let answer = self.authentic.check_answer(answer);
-                        self.lock().node.handle_answer(moment(), answer);
+                        self.core.lock().node.handle_answer(moment(), answer);
                     }
                 }
             }
@@ -80,7 +80,7 @@ impl Member {
                 from,
                 record,
             } => self.begin_pull(pull, name, &from, &record),
-            Event::EndPull { pull, .. } => self.lock().end_pull(pull),
+            Event::EndPull { pull, .. } => self.core.lock().end_pull(pull),
             Event::Probe {
                 probe,
                 node,
@@ -108,7 +108,7 @@ impl Member {
         name: &Name,
         decision: PublishDecision,
     ) {
-        let mut core = self.lock();
+        let mut core = self.core.lock();
         let Some(publishing) = core.publishers.get_mut(&publisher) else {
             // The publisher left meanwhile, which the core was told.
             return;
@@ -135,7 +135,7 @@ impl Member {
         if self.on_placed(viewer, decision) {
             return;
         }
-        let mut core = self.lock();
+        let mut core = self.core.lock();
         let Some(followed) = core.followed.get_mut(name) else {
             return;
         };
@@ -176,11 +176,11 @@ impl Member {
 
     fn announce(&self, name: &Name, epoch: u64) {
         tracing::info!(stream = %name, epoch, "stream announced to the cluster");
-        self.mark(&mut self.lock(), name, epoch);
+        self.mark(&mut self.core.lock(), name, epoch);
     }
 
     fn on_superseded(&self, publisher: PublisherId, name: &Name, by: &NodeId) {
-        let mut core = self.lock();
+        let mut core = self.core.lock();
         core.counts.superseded += 1;
         if let Some(publishing) = core.publishers.get(&publisher) {
             publishing.is_lost.store(true, Ordering::Release);
@@ -210,7 +210,7 @@ impl Member {
 
     /// Sends the publishers away that are left at the end of a drain.
     fn on_drained(&self) {
-        let core = self.lock();
+        let core = self.core.lock();
         let left: Vec<Name> = core.publishers.values().map(|it| it.name.clone()).collect();
         for publishing in core.publishers.values() {
             publishing.is_lost.store(true, Ordering::Release);
@@ -232,7 +232,7 @@ impl Member {
         tracing::info!(stream = %name, epoch, "this server is the one that connects to the source");
         // What was pulled until now makes way.
         self.revoke(name, "this server connects to the source".to_owned());
-        let mut core = self.lock();
+        let mut core = self.core.lock();
         self.own(&mut core, name, None);
         self.mark(&mut core, name, epoch);
         if let Some(dial) = core.sources.get(name) {
@@ -242,7 +242,7 @@ impl Member {
 
     fn hang_up(&self, name: &Name) {
         tracing::info!(stream = %name, "another server connects to the source");
-        let mut core = self.lock();
+        let mut core = self.core.lock();
         if let Some(dial) = core.sources.get(name) {
             dial.send_replace(false);
         }

@@ -142,7 +142,7 @@ impl Member {
         name: &StreamName,
         wanted: &Name,
     ) -> Result<bool, ClaimRefusal> {
-        let core = self.lock();
+        let core = self.core.lock();
         if !core.sources.contains_key(wanted) || self.hub.check_client(name).is_err() {
             return Ok(false);
         }

@@ -24,7 +24,7 @@ impl Member {
 
     /// Notes that a viewer was sent away.
     pub fn note_moved(&self) {
-        self.lock().counts.moved += 1;
+        self.core.lock().counts.moved += 1;
     }
 
     /// Returns whether another server has the stream `name`, too, so that one more viewer there costs no
@@ -33,7 +33,7 @@ impl Member {
         let Ok(name) = Name::new(name) else {
             return false;
         };
-        let core = self.lock();
+        let core = self.core.lock();
         let is_own = core.node.owner(&name) == Some(core.node.id());
         !is_own || core.node.children(&name) > 0
     }

@@ -42,11 +42,11 @@ impl Member {
 
     /// Returns whether another server may take over what this one has.
     pub fn has_company(&self) -> bool {
-        self.lock().node.has_company()
+        self.core.lock().node.has_company()
     }
 
     /// Returns the number of publishers that this server has.
     pub fn publishers(&self) -> usize {
-        self.lock().publishers.len()
+        self.core.lock().publishers.len()
     }
 }

@@ -77,7 +77,7 @@ impl Driver {
             if self.has_left() {
                 return;
             }
-            let due = self.member.lock().node.poll_timeout();
+            let due = self.member.core.lock().node.poll_timeout();
             let due = async {
                 match due {
                     Some(at) => tokio::time::sleep_until(at.into()).await,
@@ -112,7 +112,7 @@ impl Driver {
     /// Takes an event and those that wait behind it.
     fn take(&mut self, first: EngineEvent) {
         let mut is_doubled = false;
-        let mut core = self.member.lock();
+        let mut core = self.member.core.lock();
         let rest = std::iter::from_fn(|| self.events.try_next());
         for event in std::iter::once(first).chain(rest.take(EVENTS_AT_ONCE)) {
             match event {
@@ -149,19 +149,19 @@ impl Driver {
     /// Tells the other servers how this one is reached.
     fn describe(&self) {
         let record = self.reachable.record(*self.fingerprint.borrow());
-        self.member.lock().node.set_record(moment(), record);
+        self.member.core.lock().node.set_record(moment(), record);
     }
 
     /// Gives all streams up, because the server stops.
     fn leave(&mut self) {
         let now = moment();
         self.until = Some(now.at + FAREWELL);
-        self.member.lock().node.leave(now);
+        self.member.core.lock().node.leave(now);
     }
 
     fn has_left(&self) -> bool {
         self.until.is_some_and(|until| {
-            let is_free = self.member.lock().node.holds_nothing();
+            let is_free = self.member.core.lock().node.holds_nothing();
             is_free || Instant::now() >= until
         })
     }
@@ -187,7 +187,7 @@ async fn stop(stopped: &mut watch::Receiver<bool>) {
 impl Member {
     /// Lets the core do what is due.
     fn keep_time(&self) {
-        let (mut core, now) = (self.lock(), moment());
+        let (mut core, now) = (self.core.lock(), moment());
         if core.node.poll_timeout().is_some_and(|at| at <= now.at) {
             core.node.handle_timeout(now);
         }

@@ -28,12 +28,12 @@ impl Member {
     /// Returns the names of the streams that other servers have, as far as this server knows them, up to
     /// 1,000; the receiver tells when they change. Rooms are not among them.
     pub fn streams_elsewhere(&self) -> watch::Receiver<Names> {
-        self.lock().told.names.subscribe()
+        self.core.lock().told.names.subscribe()
     }
 
     /// Tells the names again if records have changed.
     pub(super) fn tell_names(&self) {
-        let mut core = self.lock();
+        let mut core = self.core.lock();
         let revision = core.node.streams_revision();
         if revision == core.told.revision {
             return;

@@ -61,7 +61,7 @@ impl Meter {
 impl Member {
     /// Measures processor time and media, about once a second.
     pub fn measure(&self, now: Instant) {
-        if !self.lock().meter.is_due(now) {
+        if !self.core.lock().meter.is_due(now) {
             return;
         }
         let streams = self.hub.streams();
@@ -71,13 +71,13 @@ impl Member {
         });
         let mbps = rates.sum();
         let used = glassline_net::process_cpu();
-        self.lock().meter.measure(now, used, mbps);
+        self.core.lock().meter.measure(now, used, mbps);
     }
 
     /// Returns how many servers pull a stream from this one.
     fn pulls_from_here(&self, name: &str) -> usize {
         let name = glassline_cluster::StreamName::new(name);
-        name.map_or(0, |name| self.lock().node.children(&name))
+        name.map_or(0, |name| self.core.lock().node.children(&name))
     }
 
     /// Returns the load of this server.
@@ -87,7 +87,7 @@ impl Member {
         let headroom = self.viewers_max.saturating_sub(viewers);
         let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
         let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
-        let core = self.lock();
+        let core = self.core.lock();
         Load {
             cpu: core.meter.cpu,
             mbps: core.meter.mbps,

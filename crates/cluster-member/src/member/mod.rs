@@ -32,7 +32,7 @@ mod status;
 mod tests;
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use aws_lc_rs::hmac;
@@ -46,6 +46,7 @@ use glassline_hub::{Hub, Prospect, StreamName};
 use glassline_messages::MessageLinks;
 use glassline_quic::Fingerprint;
 use glassline_runtime::{Part, Supervisor, TaskWaker, calendar, keep_running};
+use parking_lot::Mutex;
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 
@@ -259,14 +260,10 @@ impl Member {
         })
     }
 
-    fn lock(&self) -> MutexGuard<'_, Core> {
-        self.core.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Calls the core, and wakes the driver, which carries out what follows.
     fn with_core<T>(&self, call: impl FnOnce(&mut Core, Moment) -> T) -> T {
         use glassline_hub::Wake as _;
-        let done = call(&mut self.lock(), moment());
+        let done = call(&mut self.core.lock(), moment());
         self.changed.wake();
         done
     }
@@ -274,7 +271,7 @@ impl Member {
     /// Returns whether other servers may have a stream from this one: it is claimed here, or pulled
     /// by a path that may grow.
     pub(crate) fn announces(&self, name: &str) -> bool {
-        Name::new(name).is_ok_and(|name| self.lock().node.announced(&name))
+        Name::new(name).is_ok_and(|name| self.core.lock().node.announced(&name))
     }
 
     /// Follows the stream `name` of the configuration, which clients publish to any server.
@@ -285,13 +282,18 @@ impl Member {
         if stream.prospect() == Prospect::None {
             stream.set_prospect(Prospect::OnDemand);
         }
-        self.lock().followed.entry(name).or_default().is_configured = true;
+        self.core
+            .lock()
+            .followed
+            .entry(name)
+            .or_default()
+            .is_configured = true;
     }
 
     /// Returns whether this server pulls the stream `name` from another one: a source of that name may
     /// stand by here.
     pub fn pulls(&self, name: &StreamName) -> bool {
-        core_name(name).is_some_and(|name| self.lock().node.pulled(&name).is_some())
+        core_name(name).is_some_and(|name| self.core.lock().node.pulled(&name).is_some())
     }
 
     /// Returns what tells whether the source `name` of the configuration is to be connected. The

@@ -16,7 +16,7 @@ impl Member {
     /// Returns up to three servers that a client can reach as `access` says, those of this region first.
     /// Clients of different sessions get different ones, so that not all of them come to the same server.
     pub fn others(&self, access: Access, session: &str) -> Vec<Elsewhere> {
-        let core = self.lock();
+        let core = self.core.lock();
         let node = &core.node;
         let reachable = node.known_nodes().filter_map(|(name, record)| {
             let base = access.base(record.http.as_deref(), record.rtsp.as_deref())?;
@@ -37,7 +37,7 @@ impl Member {
 
     /// Returns the names of all other servers, those that were lost lately included.
     pub fn other_servers(&self) -> Vec<String> {
-        let core = self.lock();
+        let core = self.core.lock();
         let known = core.node.known_nodes().map(|(name, _)| name);
         let others = known.filter(|name| *name != core.node.id());
         others.map(ToString::to_string).collect()

@@ -31,7 +31,7 @@ impl Gate for Admitting {
             path: path.unwrap_or_default(),
         };
         // Whoever claims the name later finds the stream published, and takes it over.
-        let mut core = self.member.lock();
+        let mut core = self.member.core.lock();
         let admission = core.node.admit(moment(), self.pull, &self.name, &catalog);
         let is_admitted = admission != Admission::End;
         if is_admitted {
@@ -78,7 +78,7 @@ impl Member {
             pull,
             name: name.clone(),
         };
-        let mut core = self.lock();
+        let mut core = self.core.lock();
         // Viewers find the stream in the hub from now on, and do not ask the cluster for it.
         core.follow(&name, &stream);
         let (handle, events) = self

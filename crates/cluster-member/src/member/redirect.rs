@@ -64,7 +64,7 @@ impl Member {
             return None;
         };
         let base = access.base(http.as_deref(), rtsp.as_deref())?.to_owned();
-        self.lock().counts.redirected += 1;
+        self.core.lock().counts.redirected += 1;
         tracing::debug!(stream = %name, %node, "viewer is redirected");
         Some(Elsewhere { base })
     }
@@ -75,7 +75,7 @@ impl Member {
         let Ok(name) = Name::new(name) else {
             return;
         };
-        let mut core = self.lock();
+        let mut core = self.core.lock();
         if core.node.owner(&name) == Some(core.node.id()) {
             core.node.expect_viewer(moment(), &name);
         }
@@ -90,14 +90,14 @@ impl Member {
         let Ok(known) = Name::new(name) else {
             return false;
         };
-        let core = self.lock();
+        let core = self.core.lock();
         let is_own = core.node.owner(&known) == Some(core.node.id());
         let is_known = core.node.owner(&known).is_some() || !self.redirecting.hears_everything;
         let is_full = core.is_full || core.node.is_draining() || core.node.is_sending_away();
         drop(core);
         let stream = self.hub.stream(name);
         // Viewers who are on their way here have their places already.
-        let kept = self.lock().node.kept_places(&known);
+        let kept = self.core.lock().node.kept_places(&known);
         let viewers = stream.as_deref().map_or(0, Stream::viewers) + kept;
         let most = usize::try_from(self.redirecting.viewers_per_stream).unwrap_or(usize::MAX);
         is_known && (!is_own || is_full || viewers >= most)
@@ -105,7 +105,7 @@ impl Member {
 
     /// Hands the decision about one viewer on. Returns false if it is about all viewers of a stream.
     pub(super) fn on_placed(&self, viewer: ViewerId, decision: &ViewDecision) -> bool {
-        let mut core = self.lock();
+        let mut core = self.core.lock();
         let Some(answer) = core.placing.remove(&viewer) else {
             return false;
         };
@@ -154,7 +154,7 @@ impl Member {
         if self.is_lost(node) {
             return None;
         }
-        let core = self.lock();
+        let core = self.core.lock();
         let mut nodes = core.node.known_nodes();
         let is_other = node != self.options.node.as_str();
         let found = nodes.find(|(name, _)| is_other && name.as_str() == node);
@@ -164,7 +164,7 @@ impl Member {
     /// Returns the origins (RFC 6454) of the addresses over HTTP that servers have: this one, too, to which
     /// a page has another way if it comes through a balancer.
     pub fn origins(&self) -> Vec<String> {
-        let core = self.lock();
+        let core = self.core.lock();
         let nodes = core.node.known_nodes();
         let urls = nodes.filter_map(|(_, record)| url::Url::parse(record.http.as_deref()?).ok());
         let mut origins: Vec<_> = urls.map(|url| url.origin().ascii_serialization()).collect();
@@ -203,7 +203,7 @@ pub(super) struct Forgotten<'a> {
 impl Drop for Forgotten<'_> {
     fn drop(&mut self) {
         let Self { member, viewer } = self;
-        if member.lock().placing.remove(viewer).is_some() {
+        if member.core.lock().placing.remove(viewer).is_some() {
             tracing::debug!("a viewer left before it was decided where it is served");
         }
     }

@@ -157,7 +157,7 @@ impl Member {
 
     /// Returns whether the server called `node` has sent no sign of life for too long.
     pub(super) fn is_lost(&self, node: &str) -> bool {
-        let core = self.lock();
+        let core = self.core.lock();
         let mut peers = core.node.peers();
         peers.any(|peer| peer.is_dead && peer.node.as_str() == node)
     }
@@ -165,14 +165,14 @@ impl Member {
     /// Returns whether the server called `node` is late with its signs of life. A server that lives
     /// answers at once all the same.
     pub fn is_overdue(&self, node: &str) -> bool {
-        NodeId::new(node).is_ok_and(|node| self.lock().node.is_overdue(moment(), &node))
+        NodeId::new(node).is_ok_and(|node| self.core.lock().node.is_overdue(moment(), &node))
     }
 
     fn quic_of(&self, node: &str) -> Result<NodeAddress, NotHandedOn> {
         if self.is_lost(node) {
             return Err(NotHandedOn::Lost);
         }
-        let core = self.lock();
+        let core = self.core.lock();
         let mut nodes = core.node.known_nodes();
         let found = nodes.find(|(name, _)| name.as_str() == node);
         let (_, found) = found.ok_or(NotHandedOn::Unknown)?;

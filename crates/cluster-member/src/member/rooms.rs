@@ -69,7 +69,7 @@ impl Member {
 
     /// Hands the decision about one participant on.
     pub(super) fn on_room(&self, viewer: ViewerId, name: &Name, decision: ViewDecision) {
-        let mut core = self.lock();
+        let mut core = self.core.lock();
         let answer = core.placing.remove(&viewer);
         let is_here = decision == ViewDecision::Here;
         let is_taken = answer.is_some_and(|answer| answer.send(decision).is_ok());
@@ -85,13 +85,13 @@ impl Member {
             return;
         };
         tracing::warn!(room, %to, "another server has the room now: its participants here have to join again");
-        self.lock().moved_rooms.push(room.to_owned());
+        self.core.lock().moved_rooms.push(room.to_owned());
     }
 
     /// Returns the rooms that other servers took over since the last call, whose participants here are
     /// to be put out.
     pub fn take_moved_rooms(&self) -> Vec<String> {
-        std::mem::take(&mut self.lock().moved_rooms)
+        std::mem::take(&mut self.core.lock().moved_rooms)
     }
 }
 

@@ -171,7 +171,7 @@ impl Member {
     /// Returns what this server knows of its cluster.
     pub fn view(&self) -> MemberView {
         let servers = self.nodes_view();
-        let core = self.lock();
+        let core = self.core.lock();
         let streams = core.node.known_streams().map(|(name, record)| KnownStream {
             name: name.to_string(),
             owner: record.node.to_string(),
@@ -192,7 +192,7 @@ impl Member {
     /// Returns what this server knows of the servers of its cluster.
     pub fn nodes_view(&self) -> NodesView {
         let (engine, load) = (self.engine_view(), self.load());
-        let core = self.lock();
+        let core = self.core.lock();
         NodesView {
             node: self.options.node.as_str().to_owned(),
             region: self.options.region.to_string(),
@@ -208,7 +208,7 @@ impl Member {
     /// Returns the server that has the stream `name`; `None` if none has claimed it.
     pub fn owner(&self, name: &StreamName) -> Option<Owner> {
         let name = core_name(name)?;
-        let core = self.lock();
+        let core = self.core.lock();
         let owner = core.node.owner(&name)?;
         let is_away = *owner != self.options.node && self.authentic.is_proven(owner);
         let mut records = core.node.known_nodes().filter(|_| is_away);
@@ -221,12 +221,12 @@ impl Member {
 
     /// Returns whether the engine can be used at present.
     pub fn is_connected(&self) -> bool {
-        self.lock().node.is_connected()
+        self.core.lock().node.is_connected()
     }
 
     /// Returns whether this server takes no new publishers, because it drains.
     pub fn is_draining(&self) -> bool {
-        self.lock().node.is_draining()
+        self.core.lock().node.is_draining()
     }
 
     fn engine_view(&self) -> EngineView {

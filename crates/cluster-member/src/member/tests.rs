@@ -108,7 +108,7 @@ impl Others {
 
     /// Answers what the core asks, and returns what it decided.
     fn settle(&mut self, member: &Member, now: Moment) -> Vec<Event> {
-        let (mut core, mut events) = (member.lock(), Vec::new());
+        let (mut core, mut events) = (member.core.lock(), Vec::new());
         loop {
             events.extend(std::iter::from_fn(|| core.node.poll_event()));
             let Some(request) = core.node.poll_request() else {
@@ -197,7 +197,7 @@ fn after(begun: Moment, s: u64) -> Moment {
 /// Connects a member to `others`.
 fn connect(member: &Member, others: &mut Others, now: Moment) {
     let connected = Incoming::Connected;
-    member.lock().node.handle_incoming(now, connected);
+    member.core.lock().node.handle_incoming(now, connected);
     others.settle(member, now);
 }
 
@@ -208,7 +208,11 @@ async fn a_viewer_who_finds_a_stream_that_is_pulled_already_keeps_the_pull() {
     connect(&member, &mut others, begun);
     // The owner has no place for the viewer: this server keeps one, and pulls the stream.
     let viewer = ViewerId(1);
-    member.lock().node.view(begun, viewer, &name, Access::Http);
+    member
+        .core
+        .lock()
+        .node
+        .view(begun, viewer, &name, Access::Http);
     let decided = others.settle(&member, begun);
     let pull = decided.into_iter().find_map(|event| {
         let pull = match &event {
@@ -224,7 +228,7 @@ async fn a_viewer_who_finds_a_stream_that_is_pulled_already_keeps_the_pull() {
         inc: INCARNATION,
         path: vec![owner()],
     };
-    let admission = member.lock().node.admit(begun, pull, &name, &catalog);
+    let admission = member.core.lock().node.admit(begun, pull, &name, &catalog);
     assert_eq!(admission, Admission::Begin);
     // The viewer comes late, finds the stream in the hub, and asks for nothing.
     let stream = member.hub.stream(name.as_str()).expect("it is pulled");
@@ -233,7 +237,7 @@ async fn a_viewer_who_finds_a_stream_that_is_pulled_already_keeps_the_pull() {
     others.settle(&member, begun);
     for s in 1..=60 {
         let now = after(begun, s);
-        member.lock().node.handle_timeout(now);
+        member.core.lock().node.handle_timeout(now);
         let events = others.settle(&member, now);
         let ends = |it: &Event| matches!(it, Event::EndPull { .. });
         assert!(!events.iter().any(ends), "the pull ended after {s} s");
@@ -247,7 +251,7 @@ fn add_source(member: &Arc<Member>, others: &mut Others, begun: Moment) -> Arc<S
     let _dialled = member.add_source(&name).expect("a name of the core");
     // Less than the time after which a server that sends no beats is asked whether it lives.
     for s in 0..3 {
-        member.lock().node.handle_timeout(after(begun, s));
+        member.core.lock().node.handle_timeout(after(begun, s));
         for event in others.settle(member, after(begun, s)) {
             member.on_event(event);
         }

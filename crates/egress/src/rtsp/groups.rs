@@ -11,13 +11,14 @@
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use glassline_hub::{Stream, TrackLayout};
 use glassline_media::TrackIndex;
 use glassline_rtsp::transport::Group;
 use glassline_runtime::Waker;
+use parking_lot::Mutex;
 
 use super::counters::SendCounters;
 
@@ -110,7 +111,7 @@ impl Groups {
         track: TrackIndex,
     ) -> Option<MulticastMembership> {
         let layout = stream.layout();
-        let mut held = self.lock();
+        let mut held = self.held.lock();
         let known = held.iter_mut().find(|(_, it)| {
             it.track == track && it.layout == layout && Arc::ptr_eq(&it.stream, stream)
         });
@@ -149,7 +150,7 @@ impl Groups {
 
     /// Returns the tracks that are played.
     pub fn played(&self) -> Vec<Played> {
-        let held = self.lock();
+        let held = self.held.lock();
         let played = held.values().filter(|it| it.players > 0);
         let played = played.map(|it| Played {
             stream: Arc::clone(&it.stream),
@@ -173,7 +174,7 @@ impl Groups {
 
     /// Counts one more player of a group, or one less.
     fn count(&self, index: u32, plays: bool) {
-        let mut held = self.lock();
+        let mut held = self.held.lock();
         let Some(it) = held.get_mut(&index) else {
             return;
         };
@@ -186,17 +187,13 @@ impl Groups {
     }
 
     fn leave(&self, index: u32) {
-        let mut held = self.lock();
+        let mut held = self.held.lock();
         if let Some(it) = held.get_mut(&index) {
             it.members -= 1;
             if it.members == 0 {
                 held.remove(&index);
             }
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<u32, AssignedGroup>> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

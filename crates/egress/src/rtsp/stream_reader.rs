@@ -1,6 +1,6 @@
 //! Reads one stream on one thread: once, and framed once, for all of its clients there.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use glassline_hub::{State, Stream, TrackLayout, Wake};
@@ -229,7 +229,7 @@ impl StreamReader {
     /// Records the delay of one of the server's stages.
     pub fn account(&self, stage: Stage, delay: Duration, now: Instant) {
         let stages = &self.subscription.stages;
-        let mut stages = stages.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut stages = stages.lock();
         stages.record(stage, delay, now);
     }
 

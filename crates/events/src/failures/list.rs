@@ -4,11 +4,11 @@ use std::collections::HashMap;
 #[cfg(test)]
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use glassline_hub::CHECK_PREFIX;
 use glassline_runtime::{SessionId, SourcePrefix};
+use parking_lot::Mutex;
 
 use super::counters::FailureCounters;
 use super::record::{ConnectionFailure, FailureRecord, Origin, Stage};
@@ -103,7 +103,7 @@ impl Failures {
         let source = SourcePrefix::from(failure.from);
         let stream = shown(&failure.stream, STREAM_BYTES_MAX);
         let reason = shown(&failure.reason, REASON_BYTES_MAX);
-        let mut entries = self.lock();
+        let mut entries = self.entries.lock();
         forget_old(&mut entries, now);
         let is_ended = origin == Origin::Server;
         let is_equal = |it: &FailureRecord| {
@@ -170,7 +170,7 @@ impl Failures {
 
     /// Returns all entries, the latest first.
     pub fn all(&self, now: Instant) -> Vec<FailureRecord> {
-        let mut entries = self.lock();
+        let mut entries = self.entries.lock();
         forget_old(&mut entries, now);
         entries.iter().rev().cloned().collect()
     }
@@ -178,7 +178,7 @@ impl Failures {
     /// Returns why the session `id` failed, of the stream or file `stream` if one is given.
     pub fn of_session(&self, id: &SessionId, stream: Option<&str>) -> Option<FailureRecord> {
         let stream = stream.map(|stream| shown(stream, STREAM_BYTES_MAX));
-        let entries = self.lock();
+        let entries = self.entries.lock();
         let is_of = |it: &&FailureRecord| {
             stream.as_ref().is_none_or(|stream| it.stream == *stream) && it.sessions.contains(id)
         };
@@ -188,11 +188,6 @@ impl Failures {
     /// Returns how many connections failed.
     pub fn counters(&self) -> &FailureCounters {
         &self.counters
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Vec<FailureRecord>> {
-        // The list is consistent after every line, so a poisoned lock is no problem.
-        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

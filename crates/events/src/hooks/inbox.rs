@@ -1,9 +1,9 @@
 //! Events that other parts of the server tell hooks.
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use glassline_runtime::calendar;
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use super::event::{Event, EventKind};
@@ -21,7 +21,7 @@ pub struct Inbox {
 impl Inbox {
     /// Tells hooks what has just happened to a stream.
     pub fn push(&self, kind: EventKind, stream: &str, reason: Option<String>) {
-        let mut events = self.lock();
+        let mut events = self.events.lock();
         if events.len() == EVENTS_MAX {
             events.pop_front();
         }
@@ -36,15 +36,11 @@ impl Inbox {
     /// Waits for events, and returns them.
     pub async fn next(&self) -> Vec<Event> {
         loop {
-            let events: Vec<Event> = self.lock().drain(..).collect();
+            let events: Vec<Event> = self.events.lock().drain(..).collect();
             if !events.is_empty() {
                 return events;
             }
             self.arrived.notified().await;
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, VecDeque<Event>> {
-        self.events.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

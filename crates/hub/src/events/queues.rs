@@ -1,8 +1,10 @@
 //! The queues of all readers of one hub's events.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use parking_lot::{Mutex, MutexGuard};
 
 use super::{Incarnation, StreamChange, StreamSummary};
 use crate::StreamName;
@@ -79,7 +81,7 @@ impl EventQueues {
     /// Adds a queue, and wakes its reader, who needs the present streams first; returns its number.
     pub(super) fn add(&self, only: Option<StreamName>, wake: Arc<dyn Wake>, bound: Bound) -> u64 {
         let number = self.next();
-        let mut queues = self.lock();
+        let mut queues = self.0.queues.lock();
         wake.wake();
         queues.push(Queue {
             number,
@@ -95,14 +97,14 @@ impl EventQueues {
     }
 
     pub(super) fn remove(&self, number: u64) {
-        let mut queues = self.lock();
+        let mut queues = self.0.queues.lock();
         queues.retain(|it| it.number != number);
         self.0.count.store(queues.len(), Ordering::Relaxed);
     }
 
     /// Empties a queue, which keeps every event from now on.
     pub(super) fn take(&self, number: u64) -> Taken {
-        let mut queues = self.lock();
+        let mut queues = self.0.queues.lock();
         let Some(queue) = queues.iter_mut().find(|it| it.number == number) else {
             return Taken::default();
         };
@@ -115,7 +117,7 @@ impl EventQueues {
 
     /// Makes the reader of a queue learn of the present streams once more.
     pub(super) fn fall_behind(&self, number: u64) {
-        let mut queues = self.lock();
+        let mut queues = self.0.queues.lock();
         if let Some(queue) = queues.iter_mut().find(|it| it.number == number) {
             queue.fall_behind();
             queue.wake.wake();
@@ -124,13 +126,7 @@ impl EventQueues {
 
     /// Locks all queues, for events that are pushed in the order in which the lock was taken.
     pub(crate) fn open(&self) -> OpenQueues<'_> {
-        OpenQueues(self.lock())
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Vec<Queue>> {
-        // A queue is consistent after every line.
-        let queues = self.0.queues.lock();
-        queues.unwrap_or_else(PoisonError::into_inner)
+        OpenQueues(self.0.queues.lock())
     }
 }
 

@@ -58,7 +58,7 @@ impl Stream {
     pub fn request_keyframe_of(&self, layer: TrackLayer) {
         let mut of_source = layer.layer;
         if of_source != LayerIndex::BASE {
-            let mut inner = self.lock();
+            let mut inner = self.inner.lock();
             if inner.is_rendition(layer) {
                 inner.request_rendition_keyframe(layer);
                 return;

@@ -68,14 +68,14 @@ impl Stream {
     /// Returns the layers of a track that somebody reads now. The stream's
     /// [watchers](Self::watch) are woken when receivers begin to read another layer.
     pub fn layers_read(&self, track: TrackIndex) -> LayersRead {
-        self.lock().subscribers.layers_read(track)
+        self.inner.lock().subscribers.layers_read(track)
     }
 
     /// Returns the layer with which a receiver begins that is to get the
     /// [preferred](Self::preferred) one: that one, or while that is not sent, the layer of the same codec
     /// with the most bytes of those that come.
     pub fn beginning(&self, track: TrackIndex) -> TrackLayer {
-        let inner = self.lock();
+        let inner = self.inner.lock();
         let preferred = inner.subscribers.preference.of(track);
         let layers = inner.tracks.get(track.get()).map(|it| &it.layers[..]);
         let layers = layers.unwrap_or_default().iter().enumerate();

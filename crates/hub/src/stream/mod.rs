@@ -18,11 +18,12 @@ mod subscribers;
 mod subscription;
 mod telling;
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use glassline_media::{Bitrate, Kind, MediaUnit, Stage, StageTable, Track, TrackIndex, TrackLayer};
+use parking_lot::Mutex;
 
 use crate::events::{EventQueues, Incarnation, StreamChange};
 use crate::keyframe_size::KeyframeSize;
@@ -220,7 +221,7 @@ impl Stream {
     /// Sets how long the stream is listed without a publisher. A stream that the configuration names
     /// stays listed.
     pub fn set_lifetime(&self, lifetime: StreamLifetime) {
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         if !inner.listing.lifetime.is_lasting() && inner.listing.lifetime != lifetime {
             inner.listing.lifetime = lifetime;
             // The status may be another one.
@@ -230,14 +231,14 @@ impl Stream {
 
     /// Returns whether the stream stays listed always, because the configuration names it.
     pub fn is_configured(&self) -> bool {
-        self.lock().listing.lifetime.is_lasting()
+        self.inner.lock().listing.lifetime.is_lasting()
     }
 
     /// Looks for what only the passing of time changes. Returns for how long the stream has had neither
     /// publisher nor holder; `None` if it has one of them, or if it is configured and therefore stays
     /// listed.
     pub(crate) fn sweep(&self, is_held: bool, now: Instant) -> Option<Duration> {
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         if is_held || inner.is_published() || inner.listing.lifetime.is_lasting() {
             inner.listing.unused_since = None;
             self.tell_silence(inner, now);
@@ -257,12 +258,12 @@ impl Stream {
 
     /// Returns the state of the stream's source.
     pub fn state(&self) -> State {
-        self.lock().state.clone()
+        self.inner.lock().state.clone()
     }
 
     /// Sets the state of a source that does not publish now.
     pub fn set_state(&self, state: State) {
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         if inner.is_deleted {
             return;
         }
@@ -277,28 +278,22 @@ impl Stream {
     /// Returns who gets video transcoded that browsers cannot show; `None` if the source's configuration
     /// chooses nothing.
     pub fn transcode(&self) -> Option<Transcode> {
-        *self
-            .transcode
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        *self.transcode.lock()
     }
 
     /// Sets the viewers who get transcoded video from now on.
     pub fn set_transcode(&self, choice: Option<Transcode>) {
-        *self
-            .transcode
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner) = choice;
+        *self.transcode.lock() = choice;
     }
 
     /// Returns the event that a request may wait for while the stream has no tracks.
     pub fn prospect(&self) -> Prospect {
-        self.lock().prospect
+        self.inner.lock().prospect
     }
 
     /// Sets the event that a request may wait for while the stream has no tracks.
     pub fn set_prospect(&self, prospect: Prospect) {
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         if std::mem::replace(&mut inner.prospect, prospect) != prospect {
             self.tell(inner, &[StreamChange::Prospect]);
         }
@@ -306,52 +301,52 @@ impl Stream {
 
     /// Number of times that the source failed since the stream was created.
     pub fn failures(&self) -> u64 {
-        self.lock().failures
+        self.inner.lock().failures
     }
 
     /// Returns the tracks of the latest source; empty before the first one.
     pub fn tracks(&self) -> Arc<[Track]> {
-        Arc::clone(&self.lock().tracks)
+        Arc::clone(&self.inner.lock().tracks)
     }
 
     /// Returns the present track layout. A receiver reads the layout before
     /// [`tracks`](Self::tracks) and ends once the layout is another one, because the stream then
     /// has tracks that the receiver did not negotiate.
     pub fn layout(&self) -> TrackLayout {
-        self.lock().layout.number()
+        self.inner.lock().layout.number()
     }
 
     /// Returns the index of the track whose frames the latency tables count: the first video
     /// track, or track 0 if there is no video.
     pub fn latency_track(&self) -> TrackIndex {
-        latency_track(&self.lock().tracks)
+        latency_track(&self.inner.lock().tracks)
     }
 
     /// Returns the counts since the stream was created.
     pub fn totals(&self) -> Totals {
-        self.lock().totals
+        self.inner.lock().totals
     }
 
     /// Returns the payload bitrate over the last seconds.
     pub fn bitrate(&self, now: Instant) -> Bitrate {
-        self.lock().rate.read(now)
+        self.inner.lock().rate.read(now)
     }
 
     /// Returns the delays of the stages up to publication, and of the way to a recording.
     pub fn ingest_stage(&self) -> StageTable {
-        self.lock().ingest.clone()
+        self.inner.lock().ingest.clone()
     }
 
     /// Counts how long frames took from publication until a recording had them, at `now`. A recording calls
     /// this once a fragment.
     pub fn note_recorded(&self, delay: Duration, now: Instant) {
-        self.lock().ingest.record(Stage::Record, delay, now);
+        self.inner.lock().ingest.record(Stage::Record, delay, now);
     }
 
     /// Returns what a track's layer carries, measured on the units that the hub keeps. The cost is
     /// that of a look at two seconds of units.
     pub fn figures(&self, layer: impl Into<TrackLayer>, now: Instant) -> LayerFigures {
-        let inner = self.lock();
+        let inner = self.inner.lock();
         let ring = inner.ring(layer.into());
         ring.map_or_else(LayerFigures::default, |ring| ring.figures(now))
     }
@@ -359,23 +354,27 @@ impl Stream {
     /// Returns the size of the latest keyframe of a track's layer; `None` before the first one of the
     /// present source.
     pub fn keyframe_size(&self, layer: impl Into<TrackLayer>) -> Option<KeyframeSize> {
-        self.lock().ring(layer.into())?.keyframe_size()
+        self.inner.lock().ring(layer.into())?.keyframe_size()
     }
 
     /// Returns the note of the present or latest source; `None` if there is none.
     pub fn source_note(&self) -> Option<Arc<SourceNote>> {
-        self.lock().note.clone()
+        self.inner.lock().note.clone()
     }
 
     /// Returns how many frames the present source dropped because they were too large; 0 without a
     /// source.
     pub fn source_oversized(&self) -> u64 {
-        self.lock().source.as_ref().map_or(0, |it| it.oversized)
+        self.inner
+            .lock()
+            .source
+            .as_ref()
+            .map_or(0, |it| it.oversized)
     }
 
     /// Counts frames that publisher `number` dropped because they were too large, if it is the source.
     pub(crate) fn count_oversized(&self, number: u64, frames: u64) {
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         let inner = &mut *inner;
         if inner.is_source(number)
             && let Some(source) = &mut inner.source
@@ -387,19 +386,23 @@ impl Stream {
 
     /// Records the delay of a stage before the hub.
     pub(crate) fn record_stage(&self, stage: Stage, delay: Duration, now: Instant) {
-        self.lock().ingest.record(stage, delay, now);
+        self.inner.lock().ingest.record(stage, delay, now);
     }
 
     /// Returns the latest keyframe of a track's layer; `None` if it left the ring.
     pub fn latest_keyframe(&self, layer: impl Into<TrackLayer>) -> Option<Arc<MediaUnit>> {
-        self.lock().ring(layer.into())?.latest_keyframe().cloned()
+        self.inner
+            .lock()
+            .ring(layer.into())?
+            .latest_keyframe()
+            .cloned()
     }
 
     /// Returns the units of a track's layer from its latest keyframe on, so that a new viewer
     /// has a video frame at once. Empty if the keyframe left the ring.
     pub fn since_keyframe(&self, layer: impl Into<TrackLayer>) -> Vec<Arc<MediaUnit>> {
         let mut out = Vec::new();
-        if let Some(ring) = self.lock().ring(layer.into()) {
+        if let Some(ring) = self.inner.lock().ring(layer.into()) {
             ring.since_keyframe(&mut out);
         }
         out
@@ -409,7 +412,7 @@ impl Stream {
     /// a reader that moves to another subscription.
     pub fn since(&self, layer: impl Into<TrackLayer>, index: u64) -> Vec<Arc<MediaUnit>> {
         let mut out = Vec::new();
-        if let Some(ring) = self.lock().ring(layer.into()) {
+        if let Some(ring) = self.inner.lock().ring(layer.into()) {
             ring.read_from(index, &mut out);
         }
         out
@@ -417,7 +420,7 @@ impl Stream {
 
     /// Returns unit number `index` of a track's layer; `None` if it left the ring or is not published yet.
     pub fn unit(&self, layer: impl Into<TrackLayer>, index: u64) -> Option<Arc<MediaUnit>> {
-        self.lock().ring(layer.into())?.unit(index).cloned()
+        self.inner.lock().ring(layer.into())?.unit(index).cloned()
     }
 
     /// Returns the unit of a track's layer that contains packet `number`, and the packet's
@@ -427,7 +430,7 @@ impl Stream {
         layer: impl Into<TrackLayer>,
         number: u64,
     ) -> Option<(Arc<MediaUnit>, usize)> {
-        self.lock().ring(layer.into())?.find(number)
+        self.inner.lock().ring(layer.into())?.find(number)
     }
 
     /// Counts one more viewer for as long as the token lives.
@@ -446,16 +449,10 @@ impl Stream {
     /// Number of bytes that the units of the stream take. Units that share the bytes of their frame count
     /// them each.
     pub fn memory_bytes(&self) -> usize {
-        let inner = self.lock();
+        let inner = self.inner.lock();
         let renditions = inner.made.renditions.iter().map(Rendition::ring);
         let rings = inner.rings.iter().flatten().chain(renditions);
         rings.map(Ring::bytes).sum()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Inner> {
-        // Every update under the lock leaves the rings consistent, so a panic of one
-        // publisher's thread need not end the viewers' threads as well.
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -7,7 +7,7 @@ impl Stream {
     /// Sets the kind of the source that alone publishes the stream, like `camera`; `None` lets clients
     /// publish it, too. Whoever publishes already goes on.
     pub fn set_only_source(&self, kind: Option<&'static str>) {
-        self.lock().listing.only_source = kind;
+        self.inner.lock().listing.only_source = kind;
     }
 
     /// Checks that clients may publish the stream.
@@ -15,7 +15,7 @@ impl Stream {
     /// # Errors
     /// [`PublishError::Configured`] if a source of the server alone publishes it.
     pub fn check_client(&self) -> Result<(), PublishError> {
-        match self.lock().listing.only_source {
+        match self.inner.lock().listing.only_source {
             None => Ok(()),
             Some(kind) => Err(PublishError::Configured {
                 name: self.name.clone(),

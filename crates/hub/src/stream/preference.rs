@@ -54,12 +54,12 @@ impl Stream {
     /// Returns the layer that a receiver which can move from layer to layer should get of a track: the
     /// best encoding that is alive, or the base layer of a track with a single encoding.
     pub fn preferred(&self, track: TrackIndex) -> TrackLayer {
-        self.lock().subscribers.preference.of(track)
+        self.inner.lock().subscribers.preference.of(track)
     }
 
     /// States the best encoding of a track, if publisher `number` is the one whose units are published.
     pub(crate) fn prefer(&self, number: u64, layer: TrackLayer) {
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         if inner.present() == Some(number) && inner.subscribers.preference.set(layer) {
             // Readers of a layer that ended would not be woken otherwise.
             inner.subscribers.wake_all();

@@ -171,7 +171,7 @@ impl Stream {
         if tracks.is_empty() {
             return Err(PublishError::NoTracks);
         }
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         if inner.is_deleted {
             return Err(self.deleted());
         }
@@ -220,7 +220,7 @@ impl Stream {
 
     /// Replaces the description of the tracks of publisher `number`, if it still publishes.
     pub(crate) fn describe(&self, number: u64, tracks: &[Track]) -> Result<(), PublishError> {
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         let is_present = inner.present() == Some(number);
         let known = match &inner.source {
             Some(source) if source.number == number => Arc::clone(&source.tracks),
@@ -258,7 +258,7 @@ impl Stream {
         unit: MediaUnit,
         now: Instant,
     ) -> Result<Option<Arc<MediaUnit>>, PublishError> {
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         if inner.is_deleted {
             return Err(self.deleted());
         }
@@ -345,7 +345,7 @@ impl Stream {
         if wished.is_empty() && !self.resumption_wanted.load(Ordering::Relaxed) {
             return wished;
         }
-        let inner = self.lock();
+        let inner = self.inner.lock();
         if inner.present() == Some(number) {
             return self.keyframe_wishes.take();
         }
@@ -366,7 +366,7 @@ impl Stream {
 
     /// Ends the stream for good: a layout without tracks begins, which ends all receivers.
     pub(crate) fn retire(&self) {
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         inner.is_deleted = true;
         // The publisher ends with its next unit, and what it leaves behind is no news.
         inner.source = None;
@@ -390,12 +390,12 @@ impl Stream {
 
     /// Returns whether the stream was deleted.
     pub fn is_deleted(&self) -> bool {
-        self.lock().is_deleted
+        self.inner.lock().is_deleted
     }
 
     /// Ends publishing by publisher `number`, if it still publishes.
     pub(crate) fn end_publishing(&self, number: u64, state: State) {
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         let mut changes = Vec::new();
         if inner.is_source(number) {
             changes.extend(inner.end_source(state));
@@ -425,7 +425,7 @@ impl Stream {
     /// stream in `state`. The next unit of that source is refused with
     /// [`PublishError::Replaced`].
     pub fn revoke(&self, state: State) {
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         if inner.source.is_none() {
             return;
         }

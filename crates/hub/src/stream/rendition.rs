@@ -147,7 +147,7 @@ impl RenditionPublisher {
     /// Returns the unit as subscribers get it; `None` if the stream has another layout or ladder by now, so
     /// that the layer is gone.
     pub fn push(&self, mut unit: MediaUnit, now: Instant) -> Option<Arc<MediaUnit>> {
-        let mut inner = self.stream.lock();
+        let mut inner = self.stream.inner.lock();
         if !self.is_valid(&inner) {
             return None;
         }
@@ -170,7 +170,7 @@ impl RenditionPublisher {
 
     /// Returns whether a keyframe was requested since the last call.
     pub fn keyframe_wanted(&self) -> bool {
-        let mut inner = self.stream.lock();
+        let mut inner = self.stream.inner.lock();
         let rendition = inner.rendition_mut(self.of);
         rendition.is_some_and(|it| std::mem::take(&mut it.keyframe_wanted))
     }
@@ -183,7 +183,7 @@ impl RenditionPublisher {
 
 impl Drop for RenditionPublisher {
     fn drop(&mut self) {
-        let mut inner = self.stream.lock();
+        let mut inner = self.stream.inner.lock();
         // The rungs of another ladder may have publishers already.
         if self.plan.is_some() && !self.is_valid(&inner) {
             return;

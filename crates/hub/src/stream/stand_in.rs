@@ -63,30 +63,34 @@ impl Stream {
 
     /// Returns the name of the media that is published in place of the source; `None` without any.
     pub fn standing_in(&self) -> Option<Arc<str>> {
-        self.lock().stand_in.as_ref().map(|it| Arc::clone(&it.what))
+        self.inner
+            .lock()
+            .stand_in
+            .as_ref()
+            .map(|it| Arc::clone(&it.what))
     }
 
     /// Returns when something began to be published in place of the source; `None` while nothing is. All
     /// units from then on are of that, until the source goes on.
     pub fn stands_in_since(&self) -> Option<Instant> {
-        self.lock().stand_in.as_ref().map(|it| it.since)
+        self.inner.lock().stand_in.as_ref().map(|it| it.since)
     }
 
     /// Returns whether no units of a source are published, whatever is published in their place.
     pub fn is_source_away(&self) -> bool {
-        let inner = self.lock();
+        let inner = self.inner.lock();
         inner.source.is_none() || inner.stand_in.is_some()
     }
 
     /// Returns whether units are published, by a source or in its place.
     pub fn is_published(&self) -> bool {
-        self.lock().is_published()
+        self.inner.lock().is_published()
     }
 
     /// Returns the latest keyframe of the present source, or of the one that ended last; `None` if it
     /// had no video.
     pub fn parting_keyframe(&self) -> Option<PartingKeyframe> {
-        let inner = self.lock();
+        let inner = self.inner.lock();
         match (&inner.source, &inner.stand_in) {
             (Some(_), None) => inner.parting_keyframe(),
             _ => inner.parting.clone(),

@@ -54,7 +54,7 @@ impl Inner {
 impl Stream {
     /// Returns the present status of the stream, for viewers.
     pub fn status(&self, now: Instant) -> Status {
-        let inner = self.lock();
+        let inner = self.inner.lock();
         let silence = inner.source.as_ref().map(|it| it.silent_for(now));
         inner.status(silence.is_some_and(|silence| silence >= SILENCE))
     }
@@ -62,7 +62,7 @@ impl Stream {
     /// Returns the time since the present source sent its latest unit, or since it began if it has
     /// sent none; `None` if there is no source. Units of what stands in for the source do not count.
     pub fn silent_for(&self, now: Instant) -> Option<Duration> {
-        let inner = self.lock();
+        let inner = self.inner.lock();
         Some(inner.source.as_ref()?.silent_for(now))
     }
 }

@@ -80,7 +80,7 @@ impl Stream {
     /// Subscribes to the units that are published from now on. `wake` is called whenever there is more to
     /// read, for as long as the subscription lives.
     pub fn subscribe(self: &Arc<Self>, wake: Arc<dyn Wake>) -> Subscription {
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         let number = inner.subscribers.add(wake);
         let layout = inner.layout.number();
         let mut cursors = Cursors {
@@ -109,7 +109,7 @@ impl Stream {
 impl Drop for Subscription {
     fn drop(&mut self) {
         let stream = self.demand.stream();
-        let mut inner = stream.lock();
+        let mut inner = stream.inner.lock();
         inner.subscribers.remove(self.number);
         let has_layers = inner.has_layers();
         drop(inner);
@@ -142,7 +142,7 @@ impl Subscription {
     /// them belong to one [`layout`](Self::layout): once the stream has a new one, those of the old
     /// layout that were not read yet are gone.
     pub fn poll(&mut self, out: &mut Vec<Arc<MediaUnit>>) {
-        let inner = self.demand.stream().lock();
+        let inner = self.demand.stream().inner.lock();
         self.cursors.follow(&inner);
         self.layout = self.cursors.layout;
         self.preference = inner.subscribers.preference.number();
@@ -160,7 +160,7 @@ impl Subscription {
     /// of one with other tracks. To be called before [`poll`](Self::poll), by a subscriber that reads now
     /// and then and must lose nothing.
     pub fn poll_dropped(&mut self, out: &mut Vec<Arc<MediaUnit>>) {
-        let inner = self.demand.stream().lock();
+        let inner = self.demand.stream().inner.lock();
         for unit in inner.subscribers.dropped.of(self.cursors.layout) {
             let mut cursors = self.cursors.list.iter_mut();
             let cursor = cursors.find(|it| it.of == unit.track_layer());
@@ -178,7 +178,7 @@ impl Subscription {
     /// before is read from its next unit on, and one that nobody publishes yet from its first. The
     /// subscriber is woken for these layers only.
     pub fn read(&mut self, layers: &[TrackLayer]) {
-        let mut inner = self.demand.stream().lock();
+        let mut inner = self.demand.stream().inner.lock();
         self.cursors.follow(&inner);
         self.cursors.layers = LayerSet::Only(layers.into());
         let cursors = &mut self.cursors.list;
@@ -201,7 +201,7 @@ impl Subscription {
     /// are left out. The place stays where it is if there is no such keyframe, or if something stands in
     /// for the source.
     pub fn rewind(&mut self, after: Option<Instant>) {
-        let inner = self.demand.stream().lock();
+        let inner = self.demand.stream().inner.lock();
         self.cursors.follow(&inner);
         if inner.source.is_none() || inner.stand_in.is_some() {
             return;
@@ -411,6 +411,10 @@ mod tests {
         }
         assert!(!stream.layers_read(TrackIndex(0)).has(LayerIndex::BASE));
         let _held = [(); 2].map(|()| stream.subscribe(Arc::clone(&of_a_shard)));
-        assert_eq!(stream.lock().subscribers.len(), 2, "those that are held");
+        assert_eq!(
+            stream.inner.lock().subscribers.len(),
+            2,
+            "those that are held"
+        );
     }
 }

@@ -1,7 +1,8 @@
 //! How a stream tells the readers of its hub's events that it has changed.
 
-use std::sync::MutexGuard;
 use std::time::Instant;
+
+use parking_lot::MutexGuard;
 
 use super::status::SILENCE;
 use super::{Inner, Stream};
@@ -38,7 +39,7 @@ impl Stream {
 
     /// Tells that the hub lists the stream from now on, or lists it no more.
     pub(crate) fn set_listed(&self, is_listed: bool) {
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         if inner.listing.is_listed == is_listed {
             return;
         }
@@ -52,7 +53,7 @@ impl Stream {
 
     /// Tells that the first viewer came or the last one left, unless both happened meanwhile.
     pub(crate) fn tell_viewers(&self) {
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         let has_viewers = self.viewers() > 0;
         if inner.announced.has_viewers == has_viewers {
             return;
@@ -78,7 +79,7 @@ impl Stream {
 
     /// Returns the stream as it is now, if the hub lists it.
     pub(crate) fn listed_summary(&self) -> Option<StreamSummary> {
-        let inner = self.lock();
+        let inner = self.inner.lock();
         inner.listing.is_listed.then(|| self.summary(&inner))
     }
 

@@ -83,7 +83,7 @@ fn a_subscriber_gets_every_unit_once_and_one_wake_each() {
     publisher
         .push(unit(1, 60, true, start), start)
         .expect("nobody listens");
-    assert_eq!(stream.lock().subscribers.len(), 0);
+    assert_eq!(stream.inner.lock().subscribers.len(), 0);
 }
 
 #[test]

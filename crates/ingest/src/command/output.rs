@@ -1,10 +1,11 @@
 //! The standard output of a program, as bytes that are waited for.
 
 use std::io::{self, Read};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use mio::unix::pipe::Receiver;
 use mio::{Events, Interest, Poll, Token};
+use parking_lot::Mutex;
 
 use super::last_words::LastWords;
 use crate::file::{NAP, Stop};
@@ -31,7 +32,7 @@ impl Output {
         let registry = poll.registry();
         registry.register(&mut pipe, OUTPUT, Interest::READABLE)?;
         {
-            let mut words = words.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut words = words.lock();
             registry.register(words.pipe_mut(), WORDS, Interest::READABLE)?;
         }
         Ok(Self {
@@ -48,7 +49,7 @@ impl Read for Output {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         while !self.stop.is_given() {
             let words = &self.words;
-            words.lock().unwrap_or_else(PoisonError::into_inner).read();
+            words.lock().read();
             match self.pipe.read(out) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,

@@ -3,11 +3,12 @@
 use std::io::{self, Read};
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use mio::unix::pipe::Receiver;
+use parking_lot::Mutex;
 
 use super::last_words::LastWords;
 use super::output::Output;
@@ -128,7 +129,7 @@ impl Process {
         let _ = self.child.kill();
         let _ = self.child.wait();
         let said = {
-            let mut words = self.words();
+            let mut words = self.words.lock();
             words.read();
             words.lines()
         };
@@ -149,7 +150,7 @@ impl Process {
     fn ended_within(&mut self, patience: Duration) -> Option<ExitStatus> {
         let until = Instant::now() + patience;
         loop {
-            self.words().read();
+            self.words.lock().read();
             if let Ok(Some(status)) = self.child.try_wait() {
                 return Some(status);
             }
@@ -158,10 +159,6 @@ impl Process {
             }
             thread::sleep(LOOK);
         }
-    }
-
-    fn words(&self) -> MutexGuard<'_, LastWords> {
-        self.words.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

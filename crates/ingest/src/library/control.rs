@@ -1,10 +1,10 @@
 //! Commands from users to a reading, and the reading's status.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use glassline_hub::PublishError;
 use glassline_media::MediaTime;
+use parking_lot::Mutex;
 
 use super::frame_source::SourceError;
 use super::play::Play;
@@ -73,14 +73,14 @@ impl Control {
     /// Creates the state with one user.
     pub(super) fn new() -> Self {
         let control = Self::default();
-        control.lock().users = 1;
+        control.0.lock().users = 1;
         control
     }
 
     /// Gives a command. When this returns, nothing that was read for the command before is
     /// published any more.
     pub(super) fn command(&self, command: PlayCommand) {
-        let mut inner = self.lock();
+        let mut inner = self.0.lock();
         if !matches!(command, PlayCommand::Pause) {
             inner.status.started = None;
         }
@@ -90,14 +90,14 @@ impl Control {
 
     /// Returns the present command and its generation, unless it is the one of `generation`.
     pub(super) fn new_command(&self, generation: u64) -> Option<(u64, PlayCommand)> {
-        let inner = self.lock();
+        let inner = self.0.lock();
         (inner.generation != generation).then(|| (inner.generation, inner.command.clone()))
     }
 
     /// Gives the command to play, unless an earlier command is still in effect. Returns whether the
     /// command was given.
     pub(super) fn command_first(&self, play: Play) -> bool {
-        let mut inner = self.lock();
+        let mut inner = self.0.lock();
         let has_failed = matches!(inner.status.started, Some(Err(_)));
         let is_first = inner.generation == 0 || has_failed;
         if is_first {
@@ -115,25 +115,25 @@ impl Control {
         generation: u64,
         publish: impl FnOnce(&mut Status) -> T,
     ) -> Option<T> {
-        let mut inner = self.lock();
+        let mut inner = self.0.lock();
         (inner.generation == generation).then(|| publish(&mut inner.status))
     }
 
     pub(super) fn fail(&self, failure: Failure) {
-        self.lock().status.started = Some(Err(failure));
+        self.0.lock().status.started = Some(Err(failure));
     }
 
     pub(super) fn started(&self) -> Option<Result<Started, Failure>> {
-        self.lock().status.started.clone()
+        self.0.lock().status.started.clone()
     }
 
     pub(super) fn position(&self) -> Duration {
-        self.lock().status.position
+        self.0.lock().status.position
     }
 
     /// Adds a user. Returns false if the reading has ended.
     pub(super) fn join(&self) -> bool {
-        let mut inner = self.lock();
+        let mut inner = self.0.lock();
         if !inner.gone {
             inner.users += 1;
         }
@@ -141,27 +141,23 @@ impl Control {
     }
 
     pub(super) fn leave(&self) {
-        let mut inner = self.lock();
+        let mut inner = self.0.lock();
         inner.users = inner.users.saturating_sub(1);
     }
 
     pub(super) fn has_users(&self) -> bool {
-        self.lock().users > 0
+        self.0.lock().users > 0
     }
 
     /// Ends the reading unless it has users. Returns whether it has ended.
     pub(super) fn end_unless_used(&self) -> bool {
-        let mut inner = self.lock();
+        let mut inner = self.0.lock();
         inner.gone = inner.users == 0;
         inner.gone
     }
 
     /// Ends the reading, whether it has users or not.
     pub(super) fn end(&self) {
-        self.lock().gone = true;
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().gone = true;
     }
 }

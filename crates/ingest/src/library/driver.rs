@@ -7,8 +7,8 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -16,6 +16,7 @@ use glassline_hub::Wake;
 use glassline_runtime::{
     Heartbeat, Part, PollingThread, ServedPeer, Serving, Supervisor, Turn, catch,
 };
+use parking_lot::{Condvar, Mutex};
 
 use super::frame_source::SourceError;
 use super::reading::{Next, Reading};
@@ -101,7 +102,7 @@ impl Driver {
     /// reading fails.
     pub(super) fn add(&self, reading: Reading) -> Handle {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
-        let mut threads = self.lock();
+        let mut threads = self.threads.lock();
         let driver_thread = match &self.apart {
             Some(_) => {
                 threads.retain(|it| it.readings.load(Ordering::Relaxed) > 0);
@@ -119,7 +120,7 @@ impl Driver {
             }
         };
         driver_thread.readings.fetch_add(1, Ordering::Relaxed);
-        driver_thread.lock().new.push((id, reading));
+        driver_thread.inbox.lock().new.push((id, reading));
         driver_thread.changed.notify_one();
         if let Some(apart) = &self.apart {
             threads.push(Arc::clone(&driver_thread));
@@ -133,7 +134,7 @@ impl Driver {
 
     /// Returns the number of readings.
     pub(super) fn readings(&self) -> usize {
-        let threads = self.lock();
+        let threads = self.threads.lock();
         let counts = threads.iter().map(|it| &it.readings);
         counts.map(|count| count.load(Ordering::Relaxed)).sum()
     }
@@ -141,21 +142,17 @@ impl Driver {
     /// Ends the threads and all their readings. Readings hold the driver, so dropping it is not
     /// enough.
     pub(super) fn close(&self) {
-        for driver_thread in &*self.lock() {
-            driver_thread.lock().closed = true;
+        for driver_thread in &*self.threads.lock() {
+            driver_thread.inbox.lock().closed = true;
             driver_thread.changed.notify_one();
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Vec<Arc<DriverThread>>> {
-        self.threads.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Handle {
     /// Wakes the reading's thread, because the reading's control has a new command or a user left.
     pub(super) fn wake(&self) {
-        let mut inbox = self.driver_thread.lock();
+        let mut inbox = self.driver_thread.inbox.lock();
         // One entry is enough, however many calls come before the thread reads the inbox.
         if !inbox.woken.contains(&self.id) {
             inbox.woken.push(self.id);
@@ -189,7 +186,7 @@ impl DriverThread {
 
     /// Ends the readings of a thread that the system did not give.
     fn fail(&self, error: &io::Error) {
-        for (_, mut reading) in std::mem::take(&mut self.lock().new) {
+        for (_, mut reading) in std::mem::take(&mut self.inbox.lock().new) {
             let why = format!("the system has no thread for a playback: {error}");
             reading.fail(SourceError::Away(why).into());
         }
@@ -199,21 +196,16 @@ impl DriverThread {
     /// Returns the new readings, the readings to wake, and whether the thread is to end. Waits
     /// until `until` if there are none.
     fn receive(&self, until: Instant) -> (Vec<(u64, Reading)>, Vec<u64>, bool) {
-        let mut inbox = self.lock();
+        let mut inbox = self.inbox.lock();
         while inbox.new.is_empty() && inbox.woken.is_empty() && !inbox.closed {
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 break;
             }
-            let waited = self.changed.wait_timeout(inbox, left);
-            inbox = waited.unwrap_or_else(PoisonError::into_inner).0;
+            self.changed.wait_for(&mut inbox, left);
         }
         let Inbox { new, woken, closed } = &mut *inbox;
         (std::mem::take(new), std::mem::take(woken), *closed)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Inbox> {
-        self.inbox.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

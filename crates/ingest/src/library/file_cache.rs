@@ -2,12 +2,13 @@
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use glassline_demux as demux;
 use glassline_runtime::{BlockingPool, Current, FaultPoint, Part, Supervisor};
+use parking_lot::Mutex;
 use tokio::sync::OwnedMutexGuard;
 
 use super::context::LibraryContext;
@@ -158,7 +159,7 @@ impl LookUp {
 impl Drop for LookUp {
     fn drop(&mut self) {
         self.locked = None;
-        let mut slots = self.cache.lock();
+        let mut slots = self.cache.slots.lock();
         // Whoever holds the slot now, or gets it next, does the same afterwards.
         let is_empty = self.slot.try_lock().is_ok_and(|cached| cached.is_none());
         let is_ours = |it: &Arc<Slot>| Arc::ptr_eq(it, &self.slot);
@@ -196,7 +197,7 @@ impl FileCache {
         let is_other = *self.folder.get() != *folder;
         if is_other {
             self.folder.replace(folder);
-            self.lock().clear();
+            self.slots.lock().clear();
         }
         is_other
     }
@@ -212,7 +213,7 @@ impl FileCache {
 
     /// Returns the number of names that are open or being looked up.
     pub(super) fn len(&self) -> usize {
-        self.lock().len()
+        self.slots.lock().len()
     }
 
     pub(super) fn opened(&self) -> u64 {
@@ -222,7 +223,7 @@ impl FileCache {
     /// Returns why the file called `name` could not be played when it was last opened; `None` if it
     /// could, or nobody has asked for it for a while. Does not read the disk.
     pub(super) fn refusal(&self, name: &str) -> Option<String> {
-        let slot = self.lock().get(name).map(Arc::clone)?;
+        let slot = self.slots.lock().get(name).map(Arc::clone)?;
         let cached = slot.try_lock().ok()?;
         let refused = cached.as_ref()?.opened.as_ref().err()?;
         Some(refused.for_clients())
@@ -237,7 +238,7 @@ impl FileCache {
             self.tell_of_other_file(name).await;
             return Ok(None);
         }
-        let slot = Arc::clone(self.lock().entry(name.to_owned()).or_default());
+        let slot = Arc::clone(self.slots.lock().entry(name.to_owned()).or_default());
         let look_up = LookUp {
             cache: Arc::clone(self),
             name: name.to_owned(),
@@ -252,8 +253,7 @@ impl FileCache {
     async fn tell_of_other_file(&self, name: &str) {
         let now = Instant::now();
         {
-            let at = self.other_at.lock();
-            let mut at = at.unwrap_or_else(PoisonError::into_inner);
+            let mut at = self.other_at.lock();
             if at.is_some_and(|at| now.duration_since(at) < OTHER_SPAN) {
                 return;
             }
@@ -325,7 +325,7 @@ impl FileCache {
     /// many. Returns the number of names that are left.
     fn sweep(&self, now: Instant) -> usize {
         let limits = &self.context.limits;
-        let mut slots = self.lock();
+        let mut slots = self.slots.lock();
         let mut idle = Vec::new();
         for (name, slot) in slots.iter() {
             // A task is looking the name up right now.
@@ -349,10 +349,6 @@ impl FileCache {
             }
         }
         slots.len()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, Arc<Slot>>> {
-        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -1,10 +1,11 @@
 //! A file of the library, opened and indexed once for all its readings.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use glassline_demux::Demuxer;
 use glassline_media::{MediaTime, Track};
+use parking_lot::Mutex;
 
 use super::frame_source::{FrameSource, NextFrame, Playable, SourceError};
 
@@ -71,8 +72,7 @@ impl Playable for IndexedFile {
     }
 
     fn frames(&self, once: bool) -> Box<dyn FrameSource> {
-        let source = self.source.lock();
-        let source = source.unwrap_or_else(PoisonError::into_inner).fork(once);
+        let source = self.source.lock().fork(once);
         Box::new(FileFrames { source, once })
     }
 }

@@ -11,12 +11,13 @@
 use std::collections::HashMap;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 use glassline_demux::{self as demux, Data, Demuxer, Input, Reason};
 use glassline_runtime::{Current, Part, Supervisor};
+use parking_lot::Mutex;
 
 use super::error::Error;
 use super::resolved_path::{self, ResolvedPath, Stamp};
@@ -72,12 +73,12 @@ impl Inspection {
     /// Replaces the folder, and forgets what is known of the one before.
     pub(super) fn set_folder(&self, folder: &Path) {
         self.folder.replace(folder);
-        self.lock().clear();
+        self.known.lock().clear();
     }
 
     /// Returns why the file called `name` cannot be played, as far as it was inspected.
     pub(super) fn refusal(&self, name: &str) -> Option<String> {
-        self.lock().get(name)?.refused.clone()
+        self.known.lock().get(name)?.refused.clone()
     }
 
     /// Inspects the files called `names` that are new or have changed, in the background, and
@@ -123,7 +124,8 @@ impl Inspection {
     }
 
     fn forget_all_but(&self, names: &[String]) {
-        self.lock()
+        self.known
+            .lock()
             .retain(|name, _| names.binary_search(name).is_ok());
     }
 
@@ -131,17 +133,17 @@ impl Inspection {
     fn inspect(&self, name: &str) -> bool {
         let Some(ResolvedPath { path, stamp }) = resolved_path::resolve(&self.folder.get(), name)
         else {
-            self.lock().remove(name);
+            self.known.lock().remove(name);
             return false;
         };
         let now = Instant::now();
         let is_current = |it: &Verdict| it.is_current(stamp, now);
-        if self.lock().get(name).is_some_and(is_current) {
+        if self.known.lock().get(name).is_some_and(is_current) {
             return false;
         }
         if is_being_written(&stamp) {
             // What was wrong with the file before may be right soon.
-            self.lock().remove(name);
+            self.known.lock().remove(name);
             return false;
         }
         let refused = self.read(name, &path);
@@ -157,7 +159,7 @@ impl Inspection {
                 .map(|_| now + UNREADABLE_SPAN),
             refused: refused.as_ref().map(Error::for_clients),
         };
-        self.lock().insert(name.to_owned(), verdict);
+        self.known.lock().insert(name.to_owned(), verdict);
         refused.is_some()
     }
 
@@ -188,10 +190,6 @@ impl Inspection {
             name: name.to_owned(),
             reason,
         })
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, Verdict>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -297,7 +295,7 @@ mod tests {
         let times = FILE_BYTES_MAX as usize / clip.len() + 2;
         scene.write("long.h264", &clip.repeat(times), 3_600);
         assert!(!scene.1.inspect("clip.h264") && !scene.1.inspect("long.h264"));
-        let known = scene.1.lock();
+        let known = scene.1.known.lock();
         let verdicts = ["clip.h264", "long.h264"].map(|name| known[name].refused.clone());
         assert_eq!(verdicts, [None, None]);
     }

@@ -1,7 +1,8 @@
 use std::ops::Deref;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use glassline_demux::Demuxer;
+use parking_lot::Mutex;
 
 use super::context::LibraryContext;
 use super::indexed_file::IndexedFile;
@@ -34,9 +35,7 @@ impl MediaFile {
     /// While it plays, the hub lists the stream, if the file's name is a valid stream name and no
     /// other stream has it. Viewers of the stream by that name count as users, too.
     pub fn live(&self) -> SharedReading {
-        let running = self.running.lock();
-        let mut running = running.unwrap_or_else(PoisonError::into_inner);
-        shared_reading::join(&self.context, &self.file, &mut running)
+        shared_reading::join(&self.context, &self.file, &mut self.running.lock())
     }
 
     /// Creates a reading for one client, which waits at the file's start unless `play` is given.

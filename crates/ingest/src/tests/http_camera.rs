@@ -1,11 +1,11 @@
 //! Cameras that are read over HTTP.
 
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use glassline_demux::MotionJpeg;
 use glassline_media::Codec;
 use glassline_rtsp::auth::{Authorization, User, digest};
+use parking_lot::Mutex;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -64,7 +64,7 @@ impl Camera {
     }
 
     fn requests(&self) -> Vec<String> {
-        self.requests.lock().expect("no panic").clone()
+        self.requests.lock().clone()
     }
 
     fn source(&self, rest: &str) -> String {
@@ -87,7 +87,7 @@ async fn serve(
     }
     let request = String::from_utf8(request).expect("text");
     let reply = answer(&request);
-    seen.lock().expect("no panic").push(request);
+    seen.lock().push(request);
     let mut sent = socket.write_all(reply.head.as_bytes()).await;
     let mut ticks = tokio::time::interval(Duration::from_millis(20));
     loop {

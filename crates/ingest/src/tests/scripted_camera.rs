@@ -2,13 +2,14 @@
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use glassline_media::Ssrc;
 use glassline_quic::Fingerprint;
 use glassline_rtp::{HEADER_BYTES, Header, write_header};
+use parking_lot::Mutex;
 use rustls::pki_types::PrivatePkcs8KeyDer;
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
@@ -63,7 +64,7 @@ pub(super) struct Seen {
 impl Seen {
     /// Returns the number of requests whose line, or credentials, have `text` in them.
     pub(super) fn requests(&self, text: &str) -> usize {
-        let requests = self.requests.lock().expect("no panic");
+        let requests = self.requests.lock();
         requests.iter().filter(|it| it.contains(text)).count()
     }
 
@@ -176,7 +177,7 @@ impl<S: Read + Write> Connection<'_, S> {
         if bytes.first() == Some(&b'$') {
             let length = 4 + usize::from(u16::from_be_bytes([*bytes.get(2)?, *bytes.get(3)?]));
             let frame = bytes.get(4..length)?;
-            let mut control = self.seen.control.lock().expect("no panic");
+            let mut control = self.seen.control.lock();
             control.push(frame.to_vec());
             return Some(length);
         }
@@ -196,7 +197,7 @@ impl<S: Read + Write> Connection<'_, S> {
         let method = line.split(' ').next().unwrap_or_default();
         let credentials = header("Authorization");
         let note = format!("{line} {credentials}");
-        self.seen.requests.lock().expect("no panic").push(note);
+        self.seen.requests.lock().push(note);
         let (status, more) = self.response(method, &header("Transport"), &credentials);
         if method == "TEARDOWN" && self.script.ignores_teardown {
             return;
@@ -267,7 +268,7 @@ impl<S: Read + Write> Connection<'_, S> {
         let from = self.script.sends_from.unwrap_or(Ipv4Addr::LOCALHOST);
         let socket = UdpSocket::bind((from, 0)).expect("an address of loopback");
         let to = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port);
-        *self.seen.client_port.lock().expect("no panic") = Some(port);
+        *self.seen.client_port.lock() = Some(port);
         self.by_udp = Some((socket, to));
     }
 

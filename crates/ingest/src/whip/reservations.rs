@@ -1,13 +1,14 @@
 //! Who publishes a stream by WHIP, from the answer to the offer on.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use glassline_hub::StreamName;
 use glassline_latency::CaptureLog;
 use glassline_runtime::SessionId;
+use parking_lot::Mutex;
 
 use super::layer_orders::{LayerOrders, LayerOrdersListener};
 use crate::publishing::NameClaim;
@@ -73,7 +74,7 @@ impl Reservations {
         takes_over: bool,
         now: Instant,
     ) -> Result<Reservation, Taken> {
-        let mut holders = self.lock();
+        let mut holders = self.holders.lock();
         if holders.contains_key(&name) && !takes_over {
             return Err(Taken);
         }
@@ -100,7 +101,7 @@ impl Reservations {
     /// Returns the session that reserves the stream `name`, and whether it has been silent for so
     /// long that it makes way.
     pub fn holder(&self, name: &StreamName, now: Instant) -> Option<(SessionId, bool)> {
-        let holder = self.lock().get(name).cloned()?;
+        let holder = self.holders.lock().get(name).cloned()?;
         let heard = Duration::from_millis(holder.heard.load(Ordering::Relaxed));
         let silent = Duration::from_millis(self.ms(now)).saturating_sub(heard);
         Some((holder.session, silent > SILENCE))
@@ -108,21 +109,21 @@ impl Reservations {
 
     /// Returns the capture times of the stream `name`; `None` if no WHIP session publishes it.
     pub fn captures(&self, name: &StreamName) -> Option<Arc<CaptureLog>> {
-        let holders = self.lock();
+        let holders = self.holders.lock();
         Some(Arc::clone(&holders.get(name)?.captures))
     }
 
     /// Listens to the orders which layers `session` should send; `None` if it does not publish the stream
     /// `name`, or enough others listen.
     pub fn listen(&self, name: &StreamName, session: &SessionId) -> Option<LayerOrdersListener> {
-        let holders = self.lock();
+        let holders = self.holders.lock();
         let holder = holders.get(name).filter(|it| it.session == *session)?;
         holder.orders.listen()
     }
 
     /// Returns all sessions that publish or are about to, in no order.
     pub fn sessions(&self) -> Vec<SessionId> {
-        let holders = self.lock();
+        let holders = self.holders.lock();
         let sessions = holders.values().map(|holder| holder.session.clone());
         sessions.collect()
     }
@@ -130,10 +131,6 @@ impl Reservations {
     fn ms(&self, now: Instant) -> u64 {
         let since = now.saturating_duration_since(self.epoch);
         u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<StreamName, Holder>> {
-        self.holders.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -159,7 +156,7 @@ impl Reservation {
         if self.claim.as_ref().is_some_and(|claim| claim.is_lost()) {
             return false;
         }
-        let holders = self.reservations.lock();
+        let holders = self.reservations.holders.lock();
         let holder = holders.get(&self.name);
         holder.is_some_and(|holder| holder.session == self.session)
     }
@@ -183,7 +180,7 @@ impl Reservation {
 
 impl Drop for Reservation {
     fn drop(&mut self) {
-        let mut holders = self.reservations.lock();
+        let mut holders = self.reservations.holders.lock();
         let holder = holders.get(&self.name);
         if holder.is_some_and(|holder| holder.session == self.session) {
             holders.remove(&self.name);

@@ -1,6 +1,6 @@
 //! Both ends of a call in this process: the stages add up to the delay of the audio itself.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use glassline_client::call::{
@@ -8,6 +8,7 @@ use glassline_client::call::{
     opus, preprocess,
 };
 use glassline_client::impairment::Impairment;
+use parking_lot::Mutex;
 
 use super::{Frame, Marks, Pair, Report, Stage};
 use in_time::judge_in_time;
@@ -50,7 +51,7 @@ fn devices() -> (Devices, Ears) {
     let kept = Arc::clone(&heard);
     let loudspeaker = VirtualLoudspeaker::silent(format, timing).expect("in range");
     let loudspeaker = loudspeaker.tapped(Box::new(move |samples| {
-        kept.lock().expect("no panic").extend_from_slice(samples);
+        kept.lock().extend_from_slice(samples);
     }));
     let ears = Ears {
         microphone: microphone.state(),
@@ -73,7 +74,7 @@ impl Ears {
             Some(later) => later.as_secs_f64(),
             None => -(spoke - played).as_secs_f64(),
         };
-        let heard = self.heard.lock().expect("no panic");
+        let heard = self.heard.lock();
         let longest = Duration::from_millis(600);
         let found = Marks::default().find(&heard, RATE, begun_s, longest);
         found.into_iter().map(|(_, delay)| delay).collect()

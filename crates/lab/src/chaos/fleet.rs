@@ -10,8 +10,10 @@
 use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
 
 use super::configuration::{udp_and_tcp, write};
 use super::error::Error;
@@ -128,7 +130,7 @@ impl Fleet {
         let kept = Arc::clone(&samples);
         let viewers = Program::start("viewers", watch, Log::File(&log("viewers")), move |line| {
             if let Ok(sample) = serde_json::from_str(line) {
-                *kept.lock().unwrap_or_else(PoisonError::into_inner) = Some(sample);
+                *kept.lock() = Some(sample);
             }
         })?;
         let fleet = Self {
@@ -166,7 +168,7 @@ impl Fleet {
 
     /// Whether each viewer received frames in the newest sample, which began at `since_ms` or later.
     pub(super) fn has_video(&self, since_ms: u64) -> bool {
-        let sample = self.samples.lock().unwrap_or_else(PoisonError::into_inner);
+        let sample = self.samples.lock();
         sample.as_ref().is_some_and(|it| {
             let has_frames = it.frames.len() == NODES && it.frames.iter().all(|count| *count > 0);
             it.from_ms >= since_ms && it.frozen == 0 && has_frames

@@ -1,8 +1,9 @@
 //! Groups of good viewers: what they watch, their process, and the samples that it printed.
 
 use std::process::Command;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
 use super::configuration::Configuration;
@@ -106,7 +107,7 @@ impl ViewerGroup {
         let log = plan.folder.join(format!("viewers-{}.log", spec.name));
         let program = Program::start(spec.name, command, Log::File(&log), move |line| {
             if let Ok(sample) = serde_json::from_str(line) {
-                lock(&kept).push(sample);
+                kept.lock().push(sample);
             }
         })?;
         Ok(Self {
@@ -121,7 +122,7 @@ impl ViewerGroup {
 
     /// All samples so far.
     pub(super) fn samples(&self) -> Vec<Sample> {
-        lock(&self.samples).clone()
+        self.samples.lock().clone()
     }
 
     /// Whether each viewer received frames in the newest sample, which began at `since_ms` or
@@ -135,10 +136,6 @@ impl ViewerGroup {
 
     /// Returns the newest sample; `None` before the first.
     pub(super) fn last(&self) -> Option<Sample> {
-        lock(&self.samples).last().cloned()
+        self.samples.lock().last().cloned()
     }
-}
-
-fn lock(samples: &Mutex<Vec<Sample>>) -> MutexGuard<'_, Vec<Sample>> {
-    samples.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,11 +1,12 @@
 //! Measures the server, the harness and the machine once a second, on a thread of its own.
 
 use std::fs;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
 use super::clock::unix_ms;
@@ -78,14 +79,12 @@ impl Monitor {
 
     /// Everything that was observed so far.
     pub(super) fn observed(&self) -> Observed {
-        let observed = self.observed.lock();
-        observed.unwrap_or_else(PoisonError::into_inner).clone()
+        self.observed.lock().clone()
     }
 
     /// Returns the newest observation, or an empty one before the first.
     pub(super) fn last(&self) -> Observation {
         let observed = self.observed.lock();
-        let observed = observed.unwrap_or_else(PoisonError::into_inner);
         observed.seconds.last().cloned().unwrap_or_default()
     }
 }
@@ -108,7 +107,7 @@ fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> std::io::Result<Jo
 fn ask(probe: &Probe, kept: &Mutex<Observed>, is_over: &AtomicBool) {
     while !is_over.load(Ordering::Relaxed) {
         let answer = probe.ask();
-        let mut observed = kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut observed = kept.lock();
         observed.answers.push(answer);
         drop(observed);
         std::thread::sleep(PROBE_INTERVAL);
@@ -132,7 +131,7 @@ fn observe(server: &AtomicU32, kept: &Mutex<Observed>, is_over: &AtomicBool) {
             starved_ms: starved_ms.unwrap_or(u64::MAX),
             ..clocks.look(server.load(Ordering::Relaxed))
         };
-        let mut observed = kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut observed = kept.lock();
         observed.seconds.push(observation);
     }
 }

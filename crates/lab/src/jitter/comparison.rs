@@ -2,7 +2,9 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError, mpsc};
+use std::sync::mpsc;
+
+use parking_lot::Mutex;
 
 use super::report::svg::TIMELINE_S;
 use super::report::{Curve, Figures, Named, Point, Report, Timeline};
@@ -61,10 +63,7 @@ impl Comparison<'_> {
                 let (open, sender) = (&open, sender.clone());
                 scope.spawn(move || {
                     while !stop.load(Ordering::Relaxed) {
-                        let next = open
-                            .lock()
-                            .unwrap_or_else(PoisonError::into_inner)
-                            .pop_front();
+                        let next = open.lock().pop_front();
                         let Some((place, run)) = next else { return };
                         let outcome = run.contender.play(&self.stream);
                         // The receiver is gone only after a panic.

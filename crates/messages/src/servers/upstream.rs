@@ -1,17 +1,18 @@
 //! The server that a stream is pulled from, as the publisher of the broker here.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Instant;
 
 use glassline_hub::{StreamName, Wake};
 use glassline_quic::moq::{MessageReceiver, MessageRefusal, MessageSender, MessageStreamError};
 use glassline_runtime::{SessionId, TaskWaker};
+use parking_lot::Mutex;
 
 use super::incoming::{self, Incoming, IncomingContent, IncomingError};
 use super::outgoing::Outgoing;
 use super::sequence::Sequence;
 use super::{DataPolicy, MessageLinks};
-use crate::{Inbox, MessageBroker, Order, Publication, Side, lock};
+use crate::{Inbox, MessageBroker, Order, Publication, Side};
 
 /// The claim under which a server publishes a stream: another one is another publisher.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,7 +46,7 @@ impl PulledPublisher {
     /// Notes the claim under which the stream is published from now on. The publisher
     /// there replaces one of another claim, and one of this server.
     pub fn follow(&self, claim: PublisherClaim, now: Instant) {
-        let before = lock(&self.claim).replace(claim);
+        let before = self.claim.lock().replace(claim);
         if before != Some(claim) || self.broker.has_no_publisher() {
             self.publication.begin(now);
         }

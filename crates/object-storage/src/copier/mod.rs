@@ -1,9 +1,10 @@
 //! The loop that copies one file after another.
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use tracing::{info, warn};
 
 use crate::backoff::Backoff;
@@ -96,7 +97,7 @@ impl<Q: CopyQueue> Copier<Q> {
 
     /// Returns the figures so far.
     pub fn figures(&self) -> CopyFigures {
-        self.lock().clone()
+        self.figures.lock().clone()
     }
 
     /// Copies files for ever. Dropping the future ends the copier between two writes to the queue; a
@@ -117,7 +118,7 @@ impl<Q: CopyQueue> Copier<Q> {
             Ok(Some(pending)) => pending,
             Ok(None) => {
                 // The last failure was of a file that is not tried again.
-                self.lock().trouble = None;
+                self.figures.lock().trouble = None;
                 return Turn::Empty;
             }
             Err(reason) => return self.failed(backoff, reason),
@@ -156,12 +157,8 @@ impl<Q: CopyQueue> Copier<Q> {
         asked.unwrap_or_else(|error| Err(error.to_string()))
     }
 
-    fn lock(&self) -> MutexGuard<'_, CopyFigures> {
-        self.figures.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn note_copy(&self, bytes: u64) {
-        let mut figures = self.lock();
+        let mut figures = self.figures.lock();
         figures.files += 1;
         figures.bytes += bytes;
         if figures.trouble.take().is_some() {
@@ -171,7 +168,7 @@ impl<Q: CopyQueue> Copier<Q> {
 
     fn failed(&self, backoff: &mut Backoff, reason: String) -> Turn {
         let wait = backoff.failed();
-        let mut figures = self.lock();
+        let mut figures = self.figures.lock();
         figures.failures += 1;
         match &mut figures.trouble {
             Some(trouble) => trouble.reason = reason,

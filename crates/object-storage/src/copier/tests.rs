@@ -18,7 +18,7 @@ struct Queue {
 
 impl Queue {
     fn leave(&self, pending: &Pending) -> u32 {
-        let first = self.waiting.lock().expect("one user").pop_front();
+        let first = self.waiting.lock().pop_front();
         let (failures, first) = first.expect("a file");
         assert_eq!(first, *pending);
         failures
@@ -27,29 +27,22 @@ impl Queue {
 
 impl CopyQueue for Queue {
     fn next(&self) -> Result<Option<Pending>, String> {
-        let waiting = self.waiting.lock().expect("one user");
+        let waiting = self.waiting.lock();
         Ok(waiting.front().map(|(_, pending)| pending.clone()))
     }
 
     fn copied(&self, pending: &Pending) -> Result<(), String> {
         self.leave(pending);
-        self.copied
-            .lock()
-            .expect("one user")
-            .push(pending.key.clone());
+        self.copied.lock().push(pending.key.clone());
         Ok(())
     }
 
     fn not_copied(&self, pending: &Pending) -> Result<(), String> {
         let failures = self.leave(pending) + 1;
         match failures == FAILURES_MAX {
-            true => self
-                .given_up
-                .lock()
-                .expect("one user")
-                .push(pending.key.clone()),
+            true => self.given_up.lock().push(pending.key.clone()),
             false => {
-                let mut waiting = self.waiting.lock().expect("one user");
+                let mut waiting = self.waiting.lock();
                 waiting.push_back((failures, pending.clone()));
             }
         }
@@ -96,12 +89,12 @@ impl Scene {
             fs::write(&path, vec![number; bytes]).expect("a file");
         }
         let key = format!("cam/{number}.mp4");
-        let mut waiting = self.queue.waiting.lock().expect("one user");
+        let mut waiting = self.queue.waiting.lock();
         waiting.push_back((0, Pending { path, key }));
     }
 
     fn copied(&self) -> Vec<String> {
-        self.queue.copied.lock().expect("one user").clone()
+        self.queue.copied.lock().clone()
     }
 }
 
@@ -131,7 +124,7 @@ async fn a_storage_that_is_away_or_fails_for_an_hour_gets_every_file_afterwards(
             scene.copied(),
             [0, 1, 2, 4].map(|it| format!("cam/{it}.mp4"))
         );
-        let given_up = scene.queue.given_up.lock().expect("one user").clone();
+        let given_up = scene.queue.given_up.lock().clone();
         assert_eq!(given_up, ["cam/3.mp4"], "the file is gone");
         let figures = scene.copier.figures();
         assert_eq!((figures.files, figures.bytes), (4, 4_000));

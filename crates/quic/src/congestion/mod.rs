@@ -2,13 +2,14 @@
 
 use std::any::Any;
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use glassline_congestion::{Algorithm, Controller, Flow, Totals};
 use glassline_media::Bitrate;
 use noq_proto::RttEstimator;
 use noq_proto::congestion::{self as noq, ControllerFactory, ControllerMetrics};
+use parking_lot::Mutex;
 
 /// Datagram size that is assumed before the first packet: the least of QUIC (RFC 9000 §14), in
 /// bytes.
@@ -77,11 +78,7 @@ pub struct CongestionMonitor(Arc<Mutex<CongestionStats>>);
 impl CongestionMonitor {
     /// Returns the present state.
     pub fn get(&self) -> CongestionStats {
-        *self.lock()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, CongestionStats> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.0.lock()
     }
 }
 
@@ -219,7 +216,7 @@ impl ControllerAdapter {
     fn show(&self, measured: bool) {
         let trips = self.flow.round_trips();
         let (totals, before) = (self.flow.totals(), self.before.totals);
-        let mut seen = self.monitor.lock();
+        let mut seen = self.monitor.0.lock();
         let latest = trips.latest();
         *seen = CongestionStats {
             totals: Totals {

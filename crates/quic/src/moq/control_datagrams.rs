@@ -15,12 +15,13 @@
 //! for a keyframe, such requests are datagrams of this kind, too.
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use bytes::{Buf, BufMut};
 use glassline_media::clock::{Estimate, Exchange};
 use glassline_media::{Bitrate, Relay};
+use parking_lot::{Mutex, MutexGuard};
 
 use super::bursts::NodeClock;
 use super::keyframe_requests::RequestScope;
@@ -114,13 +115,9 @@ pub struct Report {
 }
 
 impl ControlDatagrams {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Stores when a frame of `track` entered the send queue.
     pub(super) fn note_sent(&self, track: u32, micros: u64, at: Instant) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if state.sent.len() == SENT_MAX {
             state.sent.pop_front();
         }
@@ -140,7 +137,7 @@ impl ControlDatagrams {
             Some((&KEYFRAME_REQUEST, body)) => self.handle_keyframe_request(body),
             Some((&REPORT, body)) => {
                 if let Some(report) = Report::decode(body) {
-                    self.lock().report = Some((report, now));
+                    self.state.lock().report = Some((report, now));
                 }
             }
             _ => {}
@@ -159,7 +156,7 @@ impl ControlDatagrams {
 
     fn clocks(&self) -> Option<MutexGuard<'_, Clocks>> {
         let clocks = self.clocks.get()?;
-        Some(clocks.lock().unwrap_or_else(PoisonError::into_inner))
+        Some(clocks.lock())
     }
 
     /// Handles a message about clocks; returns the response to a request. Other messages are
@@ -219,7 +216,7 @@ impl ControlDatagrams {
 
     /// Handles a request, with the number of a track behind or for whatever is published.
     fn handle_keyframe_request(&self, mut body: &[u8]) {
-        self.lock().keyframe_requested = true;
+        self.state.lock().keyframe_requested = true;
         if let (Some(scope), Ok(track)) = (self.scope.get(), body.try_get_u32()) {
             scope.request(track);
         }
@@ -231,7 +228,7 @@ impl ControlDatagrams {
         }
         let (track, micros) = (body.get_u32(), body.get_u64());
         let held = Duration::from_micros(body.get_u32().into());
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let is_it = |sent: &SentFrame| sent.track == track && sent.micros == micros;
         let Some(place) = state.sent.iter().position(is_it) else {
             return;
@@ -247,7 +244,7 @@ impl ControlDatagrams {
 
     /// Returns the round trips so far.
     pub(super) fn round_trips(&self, now: Instant) -> RoundTrips {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let old = |it: &SentFrame| now.saturating_duration_since(it.at) > SENT_AGE_MAX;
         while state.sent.front().is_some_and(old) {
             state.sent.pop_front();
@@ -265,12 +262,12 @@ impl ControlDatagrams {
 
     /// Returns whether the peer asked for a keyframe since the last call.
     pub(super) fn take_keyframe_request(&self) -> bool {
-        std::mem::take(&mut self.lock().keyframe_requested)
+        std::mem::take(&mut self.state.lock().keyframe_requested)
     }
 
     /// Returns the peer's last report, and when it came.
     pub(super) fn report(&self) -> Option<(Report, Instant)> {
-        self.lock().report
+        self.state.lock().report
     }
 }
 
@@ -417,8 +414,8 @@ mod tests {
         for micros in 0..2 * SENT_MAX as u64 {
             control.note_sent(1, micros, start);
         }
-        assert_eq!(control.lock().sent.len(), SENT_MAX);
+        assert_eq!(control.state.lock().sent.len(), SENT_MAX);
         control.round_trips(start + 2 * SENT_AGE_MAX);
-        assert!(control.lock().sent.is_empty());
+        assert!(control.state.lock().sent.is_empty());
     }
 }

@@ -8,9 +8,10 @@
 //! needs a keyframe: requests that come before the publisher looks are one request.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use moq_net::Patterns;
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 /// Where requests for the tracks of a collection's broadcasts go.
@@ -40,14 +41,10 @@ pub(super) struct RequestScope {
 }
 
 impl KeyframeRequests {
-    fn lock(&self) -> MutexGuard<'_, HashMap<u32, Entry>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Lets requests for `tracks`, by their numbers, reach the publisher of `broadcast`.
     pub(super) fn register(&self, broadcast: &str, tracks: Vec<u32>) -> Registration {
         let requested = Arc::<Notify>::default();
-        let mut entries = self.lock();
+        let mut entries = self.0.lock();
         for &track in &tracks {
             let entry = Entry {
                 broadcast: broadcast.to_owned(),
@@ -75,7 +72,7 @@ impl KeyframeRequests {
 impl RequestScope {
     /// Requests a keyframe of the track with this number, if there is one that may be read.
     pub(super) fn request(&self, track: u32) {
-        if let Some(entry) = self.requests.lock().get(&track) {
+        if let Some(entry) = self.requests.0.lock().get(&track) {
             let only = self.only.as_ref();
             if only.is_none_or(|only| only.matches(&entry.broadcast)) {
                 entry.requested.notify_one();
@@ -98,7 +95,7 @@ impl Registration {
 
 impl Drop for Registration {
     fn drop(&mut self) {
-        let mut entries = self.requests.lock();
+        let mut entries = self.requests.0.lock();
         for track in &self.tracks {
             // A successor of the same name may have taken the place already.
             let is_own = |it: &Entry| Arc::ptr_eq(&it.requested, &self.requested);
@@ -145,6 +142,6 @@ mod tests {
         assert!(is_requested(&next).await);
         drop((next, door));
         all.request(1);
-        assert!(requests.lock().is_empty());
+        assert!(requests.0.lock().is_empty());
     }
 }

@@ -16,10 +16,11 @@
 //! A server takes such streams from servers of its cluster only. The type is a number that no request
 //! of MoQ has. This file knows nothing of the records.
 
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use parking_lot::Mutex;
 use tokio::sync::mpsc;
 
 use super::request_stream::{self, RequestStream, RequestStreams};
@@ -352,10 +353,10 @@ impl<T> Default for Untaken<T> {
 
 impl<T> Untaken<T> {
     pub(super) fn put(&self, requests: T) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(requests);
+        *self.0.lock() = Some(requests);
     }
 
     pub(super) fn take(&self) -> Option<T> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+        self.0.lock().take()
     }
 }

@@ -1,12 +1,13 @@
 //! A session of either end.
 
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use glassline_media::Bitrate;
 use glassline_trust::Trust;
 use moq_net::{announce, origin, stats};
+use parking_lot::Mutex;
 use tokio::task::AbortHandle;
 
 use super::address::{Address, AddressError};
@@ -309,7 +310,7 @@ impl Session {
 
     /// Sets the bitrate of the encoder, which the peer learns once a second.
     pub fn report_bitrate(&self, bitrate: Bitrate) {
-        *self.bitrate.lock().unwrap_or_else(PoisonError::into_inner) = bitrate;
+        *self.bitrate.lock() = bitrate;
     }
 
     /// Asks the peer for a keyframe. Only peers of this project understand the request.
@@ -380,7 +381,7 @@ async fn maintain(
             delivered: seen.totals.delivered,
             lost: seen.totals.lost,
             backlog: session_stats.backlog,
-            bitrate: *bitrate.lock().unwrap_or_else(PoisonError::into_inner),
+            bitrate: *bitrate.lock(),
             deliverable: seen.deliverable_rate.unwrap_or_default(),
         };
         if link.send_datagram(&report.encode()).is_err() {

@@ -7,10 +7,11 @@
 //! ```
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::task::{AbortHandle, JoinSet};
 use web_transport_proto as proto;
@@ -249,11 +250,7 @@ impl Web {
 
     /// Tells the peer that the session has ended, then closes the connection.
     pub(super) fn close(&self, connection: &noq::Connection, code: u32, reason: &str) {
-        let send = self
-            .send
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take();
+        let send = self.send.lock().take();
         let Some(mut send) = send else { return };
         let (connection, reason) = (connection.clone(), reason.to_owned());
         tokio::spawn(async move {
@@ -309,12 +306,8 @@ impl<T> Default for Inbox<T> {
 }
 
 impl<T> Inbox<T> {
-    fn lock(&self) -> MutexGuard<'_, VecDeque<T>> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn put(&self, stream: T) {
-        self.lock().push_back(stream);
+        self.waiting.lock().push_back(stream);
         self.changed.notify_waiters();
     }
 
@@ -322,7 +315,7 @@ impl<T> Inbox<T> {
         loop {
             // The notification is created first, so that no stream is missed in between.
             let changed = self.changed.notified();
-            if let Some(stream) = self.lock().pop_front() {
+            if let Some(stream) = self.waiting.lock().pop_front() {
                 return Ok(stream);
             }
             tokio::select! {

@@ -3,8 +3,9 @@
 //! This file is compiled with debug assertions only, which no release has.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
+
+use parking_lot::Mutex;
 
 use super::fault_point::FaultPoint;
 
@@ -68,14 +69,14 @@ pub(super) struct PointFaults(Mutex<Vec<(FaultPoint, Fault)>>);
 
 impl PointFaults {
     pub(super) fn inject(&self, point: FaultPoint, fault: Fault) {
-        let mut faults = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut faults = self.0.lock();
         faults.push((point, fault));
     }
 
     /// Makes the oldest fault that was requested at `point`, if there is one.
     pub(super) fn strike(&self, point: FaultPoint) {
         let fault = {
-            let mut faults = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut faults = self.0.lock();
             let found = faults.iter().position(|(at, _)| *at == point);
             found.map(|index| faults.remove(index).1)
         };

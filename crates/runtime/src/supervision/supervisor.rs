@@ -1,9 +1,10 @@
 //! The state of all threads and tasks of one server.
 
 use std::panic::AssertUnwindSafe;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use futures_util::FutureExt as _;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::watch;
 use tokio::task::JoinError;
 
@@ -170,6 +171,6 @@ impl Supervisor {
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, Vec<Arc<Pulse>>> {
-        self.pulses.lock().unwrap_or_else(PoisonError::into_inner)
+        self.pulses.lock()
     }
 }

@@ -10,11 +10,12 @@ mod learn;
 mod tests;
 
 use std::net::{IpAddr, Ipv4Addr, UdpSocket};
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::Arc;
 use std::time::Duration;
 
 use glassline_config::AdvertisedAddress;
 use glassline_net::InterfaceAddress;
+use parking_lot::RwLock;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
@@ -65,13 +66,13 @@ impl MediaAddresses {
     /// Asks for the names of `configured` that are new, and waits a few seconds for the answers.
     /// What is returned holds once it is given to [`replace`](Self::replace).
     pub(crate) async fn learn(&self, configured: &[AdvertisedAddress]) -> Vec<Known> {
-        let before = self.read().clone();
+        let before = self.known.read().clone();
         let known =
             |entry: &AdvertisedAddress| before.iter().find(|it| it.entry == *entry).cloned();
         let new = configured.iter().filter(|entry| known(entry).is_none());
         let new = Arc::new(Self::new(new.cloned().collect()));
         new.start().await;
-        let learned = new.read().clone();
+        let learned = new.known.read().clone();
         let entries = configured.iter().map(|entry| {
             let found = learned.iter().find(|it| it.entry == *entry).cloned();
             known(entry)
@@ -83,12 +84,12 @@ impl MediaAddresses {
 
     /// Tells clients the addresses of `known` from now on.
     pub(crate) fn replace(&self, known: Vec<Known>) {
-        *self.write() = known;
+        *self.known.write() = known;
     }
 
     /// Returns whether the configuration names addresses.
     pub(crate) fn is_configured(&self) -> bool {
-        !self.read().is_empty()
+        !self.known.read().is_empty()
     }
 
     /// Asks for all names, and waits a few seconds for the answers.
@@ -100,7 +101,7 @@ impl MediaAddresses {
     /// Asks again and again, until `stopped` becomes true.
     pub(crate) async fn keep(self: Arc<Self>, mut stopped: watch::Receiver<bool>) {
         loop {
-            let interval = match self.read().iter().any(|it| it.learned.ips.is_empty()) {
+            let interval = match self.known.read().iter().any(|it| it.learned.ips.is_empty()) {
                 true => INTERVAL_UNKNOWN,
                 false => INTERVAL,
             };
@@ -118,7 +119,12 @@ impl MediaAddresses {
     /// Asks for all names at the same time.
     async fn renew(self: &Arc<Self>) {
         let mut asked = JoinSet::new();
-        let entries: Vec<_> = self.read().iter().map(|it| it.entry.clone()).collect();
+        let entries: Vec<_> = self
+            .known
+            .read()
+            .iter()
+            .map(|it| it.entry.clone())
+            .collect();
         for entry in entries {
             if matches!(entry, AdvertisedAddress::Ip(_)) {
                 continue;
@@ -131,7 +137,7 @@ impl MediaAddresses {
 
     /// Takes the answer for an entry, and logs what changed. Without an answer the last one holds.
     fn take(&self, entry: &AdvertisedAddress, answer: Result<Vec<IpAddr>, LearnError>) {
-        let mut known = self.write();
+        let mut known = self.known.write();
         // Another configuration may be in force by now.
         let Some(known) = known.iter_mut().find(|it| it.entry == *entry) else {
             return;
@@ -161,7 +167,7 @@ impl MediaAddresses {
     /// most eight. `listening`: the address of the sockets, which may be unspecified.
     pub(crate) fn ips(&self, listening: IpAddr, reached: IpAddr) -> Vec<IpAddr> {
         let mut ips = Vec::new();
-        for Known { entry, learned } in self.read().iter() {
+        for Known { entry, learned } in self.known.read().iter() {
             let is_stated = matches!(entry, AdvertisedAddress::Ip(_));
             // A name may have addresses of a family that the sockets do not hear.
             let heard = |ip: &&IpAddr| is_stated || !listening.is_ipv4() || ip.is_ipv4();
@@ -186,14 +192,6 @@ impl MediaAddresses {
         });
         ips.truncate(ADDRESSES_MAX);
         ips
-    }
-
-    fn read(&self) -> RwLockReadGuard<'_, Vec<Known>> {
-        self.known.read().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn write(&self) -> RwLockWriteGuard<'_, Vec<Known>> {
-        self.known.write().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

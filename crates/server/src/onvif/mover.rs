@@ -1,9 +1,10 @@
 //! A camera that viewers move, and that stops by itself.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use glassline_onvif::{Axes, Camera, Error, MovableProfile, Preset, Velocity};
+use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep, sleep_until};
 
@@ -112,11 +113,11 @@ impl Mover {
         let _place = self.place()?;
         let _turn = self.turn.lock().await;
         // The end is watched before the camera begins: whoever asked may be gone by then.
-        self.motion().until = Some(Instant::now() + HELD);
+        self.motion.lock().until = Some(Instant::now() + HELD);
         self.watch();
         self.camera.move_by(&self.profile, velocity).await?;
         // A camera that was slow to begin moves for the whole time, too.
-        if let Some(until) = &mut self.motion().until {
+        if let Some(until) = &mut self.motion.lock().until {
             *until = Instant::now() + HELD;
         }
         Ok(())
@@ -130,7 +131,7 @@ impl Mover {
         let _place = self.place()?;
         let _turn = self.turn.lock().await;
         self.camera.stop(&self.profile).await?;
-        self.motion().until = None;
+        self.motion.lock().until = None;
         Ok(())
     }
 
@@ -141,7 +142,7 @@ impl Mover {
     pub(crate) async fn go_to_preset(&self, preset: &str) -> Result<(), MoveError> {
         let _place = self.place()?;
         let _turn = self.turn.lock().await;
-        self.motion().until = None;
+        self.motion.lock().until = None;
         Ok(self.camera.go_to_preset(&self.profile, preset).await?)
     }
 
@@ -151,7 +152,7 @@ impl Mover {
 
     /// Starts the task that ends the movement, unless there is one.
     fn watch(self: &Arc<Self>) {
-        if std::mem::replace(&mut self.motion().is_watched, true) {
+        if std::mem::replace(&mut self.motion.lock().is_watched, true) {
             return;
         }
         let mover = Arc::clone(self);
@@ -165,7 +166,7 @@ impl Mover {
 
     /// Returns when to look at the movement again; `None` ends the watch.
     fn watched_until(&self) -> Option<Instant> {
-        let mut motion = self.motion();
+        let mut motion = self.motion.lock();
         motion.is_watched = motion.until.is_some();
         motion.until
     }
@@ -175,7 +176,8 @@ impl Mover {
             {
                 let _turn = self.turn.lock().await;
                 if self
-                    .motion()
+                    .motion
+                    .lock()
                     .until
                     .is_none_or(|until| Instant::now() < until)
                 {
@@ -191,13 +193,9 @@ impl Mover {
             sleep(STOP_PAUSE).await;
         }
         // A movement that begins meanwhile has an end of its own.
-        let mut motion = self.motion();
+        let mut motion = self.motion.lock();
         if motion.until.is_some_and(|until| Instant::now() >= until) {
             motion.until = None;
         }
-    }
-
-    fn motion(&self) -> MutexGuard<'_, Motion> {
-        self.motion.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

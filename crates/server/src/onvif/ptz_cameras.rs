@@ -1,13 +1,14 @@
 //! The cameras of streams that can be moved, found when somebody asks.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
 use glassline_hub::StreamName;
 use glassline_ingest::{CameraSource, OnvifService};
 use glassline_onvif::{self as onvif, Camera, Credentials, Trust};
+use parking_lot::Mutex;
 use tokio::time::Instant;
 use url::{Host, Url};
 
@@ -76,7 +77,7 @@ impl PtzCameras {
         source: Option<CameraSource>,
     ) -> Result<Arc<Mover>, PtzError> {
         let Some(source) = source else {
-            self.lock().remove(stream);
+            self.cameras.lock().remove(stream);
             return Err(PtzError::NoCamera(stream.clone()));
         };
         if source.onvif == OnvifService::Off {
@@ -106,7 +107,7 @@ impl PtzCameras {
     }
 
     fn found(&self, stream: &StreamName, source: CameraSource) -> Arc<Found> {
-        let mut cameras = self.lock();
+        let mut cameras = self.cameras.lock();
         if let Some(found) = cameras.get(stream)
             && found.source == source
         {
@@ -118,10 +119,6 @@ impl PtzCameras {
         });
         cameras.insert(stream.clone(), Arc::clone(&found));
         found
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<StreamName, Arc<Found>>> {
-        self.cameras.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -10,7 +10,7 @@
 mod tests;
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Instant;
 
 use axum::body::{Body, Bytes};
@@ -30,6 +30,7 @@ use glassline_service::settings::AllowedConnections;
 use glassline_service::{
     Audience, Departing, Departure, NamedViewer, NotEnded, Service, ViewerFigures,
 };
+use parking_lot::Mutex;
 
 use crate::app::App;
 use crate::http::ViewerRoutes;
@@ -115,7 +116,7 @@ struct ReaderEntry {
 impl ReaderEntry {
     fn take(app: App, stream: &str, connection: ConnectionAddresses) -> Result<Self, Problem> {
         let reader = {
-            let mut readers = service(&app).readers();
+            let mut readers = service(&app).readers.lock();
             if readers.present.len() >= readers.max {
                 let detail = "as many clients as allowed read already: raise limits.viewers";
                 return Err(Problem::try_later("Server full", detail));
@@ -137,7 +138,7 @@ impl ReaderEntry {
 
 impl Drop for ReaderEntry {
     fn drop(&mut self) {
-        let mut readers = service(&self.app).readers();
+        let mut readers = service(&self.app).readers.lock();
         readers.present.remove(&self.reader.number);
     }
 }
@@ -206,12 +207,8 @@ impl RawH264 {
         }
     }
 
-    fn readers(&self) -> MutexGuard<'_, Readers> {
-        self.readers.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn readers_now(&self) -> Vec<Arc<Reader>> {
-        self.readers().present.values().cloned().collect()
+        self.readers.lock().present.values().cloned().collect()
     }
 }
 
@@ -226,7 +223,7 @@ impl Service for RawH264 {
     }
 
     fn heed(&self, config: &Config, _: &AllowedConnections) {
-        self.readers().max = config.limits.viewers;
+        self.readers.lock().max = config.limits.viewers;
     }
 
     fn audience(&self) -> BoxFuture<'_, Option<Audience>> {

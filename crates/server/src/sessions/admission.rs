@@ -2,10 +2,11 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use glassline_runtime::{SessionId, SourcePrefix, shrink};
+use parking_lot::Mutex;
 
 /// Limits on sessions, from the configuration's `limits` section.
 #[derive(Clone, Copy, Debug)]
@@ -75,7 +76,7 @@ impl HalfOpen {
         now: Instant,
     ) -> Result<Admitted, Full> {
         let source = SourcePrefix::from(address);
-        let mut table = lock(&self.table);
+        let mut table = self.table.lock();
         let of_source = table.by_source.get(&source).map_or(0, BTreeMap::len);
         let place = if of_source >= bounds.half_open_per_address {
             let full = Full::Address {
@@ -106,12 +107,12 @@ impl HalfOpen {
 
     /// Returns the number of half-open sessions.
     pub(super) fn count(&self) -> usize {
-        lock(&self.table).total
+        self.table.lock().total
     }
 
     /// Returns the number of half-open sessions that were evicted since the server started.
     pub(super) fn evicted(&self) -> u64 {
-        lock(&self.table).evicted
+        self.table.lock().evicted
     }
 }
 
@@ -197,7 +198,7 @@ impl Permit {
     }
 
     fn change(&self, change: impl FnOnce(&mut Entry)) {
-        let mut table = lock(&self.table);
+        let mut table = self.table.lock();
         let of_source = table.by_source.get_mut(&self.source);
         // An evicted session has no entry any more.
         if let Some(entry) = of_source.and_then(|entries| entries.get_mut(&self.ticket)) {
@@ -208,12 +209,8 @@ impl Permit {
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        lock(&self.table).remove(self.source, self.ticket);
+        self.table.lock().remove(self.source, self.ticket);
     }
-}
-
-fn lock(table: &Mutex<Table>) -> MutexGuard<'_, Table> {
-    table.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The limit that an additional session would exceed.

@@ -1,7 +1,7 @@
 //! The registry's record of one session, whichever thread owns the peer.
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use glassline_access::auth::{Excluded, Requester};
@@ -9,6 +9,7 @@ use glassline_hub::StreamName;
 use glassline_latency::ReportAllowance;
 use glassline_runtime::SessionId;
 use glassline_webrtc::IceCredentials;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::{Mutex as AsyncMutex, watch};
 
 use super::diagnosis::ClientView;
@@ -194,14 +195,14 @@ impl SessionRecord {
     /// Takes one report of the client's frames from what a session is allowed. Returns false if that
     /// is used up.
     pub(crate) fn take_report(&self, now: Instant) -> bool {
-        let mut reports = self.reports.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut reports = self.reports.lock();
         reports.take(now)
     }
 
     /// Returns whether the client has reported frames, as the player page does, which opens a new session
     /// when the server ends one.
     pub(crate) fn has_reported(&self) -> bool {
-        let reports = self.reports.lock().unwrap_or_else(PoisonError::into_inner);
+        let reports = self.reports.lock();
         reports.has_been_taken()
     }
 
@@ -216,7 +217,7 @@ impl SessionRecord {
     /// Commands to the owning shard are sent under this lock, and so is the peer itself when it
     /// moves. A later command therefore stands behind the peer in the inbox of its new shard.
     pub fn state(&self) -> MutexGuard<'_, SessionState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Returns the time since the session was made.

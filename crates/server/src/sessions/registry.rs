@@ -5,11 +5,12 @@
 
 use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Instant;
 
 use glassline_hub::StreamName;
 use glassline_runtime::{Current, SessionId, shrink};
+use parking_lot::Mutex;
 
 use super::admission::{Admitted, Bounds, Full, HalfOpen};
 use super::endings::{EndReason, Endings};
@@ -61,7 +62,7 @@ impl Registry {
     /// Returns [`Full`] with the limit that was reached.
     pub fn admit(&self, address: IpAddr, now: Instant) -> Result<Admitted, Full> {
         let bounds = self.bounds.get();
-        if self.lock().by_id.len() >= bounds.viewers {
+        if self.index.lock().by_id.len() >= bounds.viewers {
             let limit = bounds.viewers;
             return Err(Full::Viewers { limit });
         }
@@ -77,7 +78,7 @@ impl Registry {
     pub fn insert(&self, peer: Box<Peer>, ice: IceGeneration, now: Instant) -> Arc<SessionRecord> {
         let ufrag: Box<str> = ice.ours.ufrag.as_str().into();
         let record = Arc::new(SessionRecord::new(peer, ice, now));
-        let mut index = self.lock();
+        let mut index = self.index.lock();
         index.by_ufrag.insert(ufrag.clone(), Arc::clone(&record));
         let indexed = Indexed {
             record: Arc::clone(&record),
@@ -90,7 +91,7 @@ impl Registry {
     /// Makes STUN requests for `ufrag` lead to session `id`, too, after an ICE restart. A session
     /// keeps its two latest fragments. Does nothing if the session has ended.
     pub fn add_ufrag(&self, id: &SessionId, ufrag: &str) {
-        let mut index = self.lock();
+        let mut index = self.index.lock();
         let Index { by_id, by_ufrag } = &mut *index;
         let Some(indexed) = by_id.get_mut(id) else {
             return;
@@ -106,26 +107,26 @@ impl Registry {
     /// Returns the session that a STUN request for the server's fragment `ufrag` is for. Does not
     /// allocate, because anyone may send such a request.
     pub fn by_ufrag(&self, ufrag: &str) -> Option<Arc<SessionRecord>> {
-        self.lock().by_ufrag.get(ufrag).cloned()
+        self.index.lock().by_ufrag.get(ufrag).cloned()
     }
 
     /// Returns the session with the identifier `id`.
     pub fn by_id(&self, id: &SessionId) -> Option<Arc<SessionRecord>> {
-        let index = self.lock();
+        let index = self.index.lock();
         let indexed = index.by_id.get(id)?;
         Some(Arc::clone(&indexed.record))
     }
 
     /// Returns all sessions, in no order.
     pub(super) fn all(&self) -> Vec<Arc<SessionRecord>> {
-        let index = self.lock();
+        let index = self.index.lock();
         let records = index.by_id.values().map(|indexed| &indexed.record);
         records.cloned().collect()
     }
 
     /// Removes the session with the identifier `id` and returns its record.
     pub fn remove(&self, id: &SessionId) -> Option<Arc<SessionRecord>> {
-        let mut index = self.lock();
+        let mut index = self.index.lock();
         let Indexed { record, ufrags } = index.by_id.remove(id)?;
         for ufrag in ufrags {
             index.by_ufrag.remove(&ufrag);
@@ -139,25 +140,20 @@ impl Registry {
     pub(super) fn note_ending(&self, id: &SessionId, reason: EndReason, now: Instant) {
         if let Some(record) = self.by_id(id) {
             let name = record.resource_name();
-            self.endings().note(id, name, reason, now);
+            self.endings.lock().note(id, name, reason, now);
         }
     }
 
     /// Returns why the server ended the session `id`, of the stream or file `name` if one is given;
     /// `None` if the session exists, if its peer left, or if the end was too long ago.
     pub fn ending(&self, name: Option<&str>, id: &SessionId) -> Option<EndReason> {
-        self.endings().get(id, name)
-    }
-
-    fn endings(&self) -> MutexGuard<'_, Endings> {
-        // The list is consistent after every line, so a poisoned lock is no problem.
-        self.endings.lock().unwrap_or_else(PoisonError::into_inner)
+        self.endings.lock().get(id, name)
     }
 
     /// Removes the sessions that got no datagram within the handshake time, and returns them with
     /// their peers.
     pub(super) fn sweep(&self, now: Instant) -> Vec<(Arc<SessionRecord>, Box<Peer>)> {
-        self.endings().forget_old(now);
+        self.endings.lock().forget_old(now);
         let (mut late, handshake) = (self.all(), self.bounds.get().handshake);
         late.retain(|record| record.age(now) > handshake);
         let mut swept = Vec::new();
@@ -179,7 +175,7 @@ impl Registry {
 
     /// Returns the sessions whose rights have ended.
     pub(super) fn lapsed(&self, now: Instant) -> Vec<Arc<SessionRecord>> {
-        let index = self.lock();
+        let index = self.index.lock();
         let records = index.by_id.values().map(|indexed| &indexed.record);
         let lapsed = records.filter(|record| record.has_lapsed(now));
         lapsed.cloned().collect()
@@ -204,7 +200,7 @@ impl Registry {
 
     /// Returns the number of sessions, and how many of these are half-open.
     pub fn counts(&self) -> (usize, usize) {
-        let sessions = self.lock().by_id.len();
+        let sessions = self.index.lock().by_id.len();
         (sessions, self.half_open.count())
     }
 
@@ -212,10 +208,6 @@ impl Registry {
     /// server started.
     pub fn evicted(&self) -> u64 {
         self.half_open.evicted()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Index> {
-        self.index.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -17,7 +17,7 @@ impl StoredSources {
         if let Some(input) = self.configured().get(name) {
             return input.camera().cloned();
         }
-        let keys = self.lock().get(name)?.keys.clone();
+        let keys = self.stored.lock().get(name)?.keys.clone();
         let Ok(Input::Camera(mut camera)) = keys.input() else {
             return None;
         };

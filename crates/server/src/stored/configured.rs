@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{MutexGuard, PoisonError};
 
 use futures_util::future::join_all;
 use glassline_hub::StreamName;
 use glassline_ingest::{ChangeError, Input, Prepared, SourceSpec};
+use parking_lot::MutexGuard;
 
 use super::{NamedSource, StoredError, StoredSources};
 
@@ -143,7 +143,7 @@ impl StoredSources {
             let replaced = self.running.replace(source).await;
             if replaced.is_ok() {
                 self.loudspeakers.set(&spec.name, Some(&spec.input));
-                if let Some(stored) = self.lock().get_mut(&spec.name) {
+                if let Some(stored) = self.stored.lock().get_mut(&spec.name) {
                     stored.problem = Some(StoredError::Configured(spec.name.clone()).to_string());
                 }
                 self.configured().insert(spec.name, spec.input);
@@ -159,7 +159,7 @@ impl StoredSources {
     /// Starts the source that was made over the API under `name`, if there is one, since the
     /// configuration no longer has the name.
     async fn run_stored(&self, name: &StreamName) {
-        let Some(keys) = self.lock().get(name).map(|it| it.keys.clone()) else {
+        let Some(keys) = self.stored.lock().get(name).map(|it| it.keys.clone()) else {
             return;
         };
         let problem = self.start(name, &keys).await.err();
@@ -167,7 +167,7 @@ impl StoredSources {
         if let Some(problem) = &problem {
             tracing::error!(stream = %name, "the source that was made over the API does not run: {problem}");
         }
-        if let Some(stored) = self.lock().get_mut(name) {
+        if let Some(stored) = self.stored.lock().get_mut(name) {
             stored.problem = problem;
         }
     }
@@ -191,9 +191,7 @@ impl StoredSources {
     }
 
     pub(super) fn configured(&self) -> MutexGuard<'_, BTreeMap<StreamName, Input>> {
-        self.configured
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        self.configured.lock()
     }
 }
 

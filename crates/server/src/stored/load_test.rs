@@ -6,9 +6,10 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use glassline_runtime::{is_deceptive, private_file, small_file};
+use parking_lot::Mutex;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -157,12 +158,12 @@ impl StoredLoadTest {
 
     /// Returns the last load test, if there is one.
     pub(crate) fn latest(&self) -> Option<Arc<LoadTest>> {
-        self.lock().load_test.clone()
+        self.kept.lock().load_test.clone()
     }
 
     /// Returns the number of changes since the server started; `None` if there is no load test.
     pub(crate) fn changes(&self) -> Option<u64> {
-        let kept = self.lock();
+        let kept = self.kept.lock();
         kept.load_test.as_ref().map(|_| kept.changes)
     }
 
@@ -175,7 +176,7 @@ impl StoredLoadTest {
         let load_test = load_test.checked()?;
         let path = self.path.as_ref().ok_or(StateFileError::NoPath)?;
         let text = serde_json::to_string(&load_test).expect("plain data");
-        let mut kept = self.lock();
+        let mut kept = self.kept.lock();
         private_file::replace(path, &text).map_err(|error| unusable(path, error))?;
         kept.load_test = Some(Arc::new(load_test));
         kept.changes += 1;
@@ -187,7 +188,7 @@ impl StoredLoadTest {
     /// # Errors
     /// Returns [`StateFileError`] if the file cannot be removed. The load test is then still there.
     pub(crate) fn remove(&self) -> Result<bool, StateFileError> {
-        let mut kept = self.lock();
+        let mut kept = self.kept.lock();
         if kept.load_test.is_none() {
             return Ok(false);
         }
@@ -202,10 +203,6 @@ impl StoredLoadTest {
         kept.load_test = None;
         kept.changes += 1;
         Ok(true)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Kept> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -23,7 +23,7 @@ mod trial;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, LazyLock};
 
 use glassline_access::auth::Users;
 use glassline_config::{ApiSources, SourceKeys};
@@ -31,6 +31,7 @@ use glassline_hub::StreamName;
 use glassline_ingest::stream_names;
 use glassline_ingest::{ChangeError, Input, SourceSpec, Sources, SpecError};
 use glassline_runtime::{BlockingPool, Current, Panicked};
+use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 
 use crate::talk::Loudspeakers;
@@ -252,7 +253,10 @@ impl StoredSources {
             if let Some(problem) = &problem {
                 tracing::error!(stream = %name, "the source that was made over the API does not run: {problem}");
             }
-            sources.lock().insert(name, StoredSource { keys, problem });
+            sources
+                .stored
+                .lock()
+                .insert(name, StoredSource { keys, problem });
         }
         sources
     }
@@ -266,7 +270,12 @@ impl StoredSources {
     /// besides that of the configuration, with the problem.
     pub(crate) fn list(&self) -> Vec<NamedSource> {
         let mut all = self.configured_sources();
-        all.extend(self.lock().iter().map(|(name, stored)| stored.named(name)));
+        all.extend(
+            self.stored
+                .lock()
+                .iter()
+                .map(|(name, stored)| stored.named(name)),
+        );
         all.sort_by(|a, b| a.name.cmp(&b.name));
         all
     }
@@ -277,7 +286,7 @@ impl StoredSources {
         if self.is_configured(name) {
             return Some("configuration");
         }
-        self.lock().contains_key(name).then_some("api")
+        self.stored.lock().contains_key(name).then_some("api")
     }
 
     /// Returns the source of the stream `name`; that of the configuration if there are two.
@@ -312,11 +321,13 @@ impl StoredSources {
         if self.is_configured(name) {
             return Err(StoredError::Configured(name.clone()));
         }
-        let before = self.lock().get(name).cloned();
+        let before = self.stored.lock().get(name).cloned();
         match (&before, expected) {
             (Some(_), Expected::Absent) => return Err(StoredError::Present(name.clone())),
             (None, Expected::Present) => return Err(StoredError::Absent(name.clone())),
-            (None, _) if self.lock().len() >= SOURCES_MAX => return Err(StoredError::TooMany),
+            (None, _) if self.stored.lock().len() >= SOURCES_MAX => {
+                return Err(StoredError::TooMany);
+            }
             _ => {}
         }
         let content = file.content().clone();
@@ -328,7 +339,8 @@ impl StoredSources {
             if is_running && !self.running.has(name) {
                 // The old source ended before the new one failed.
                 let problem = Some(error.to_string());
-                self.lock()
+                self.stored
+                    .lock()
                     .entry(name.clone())
                     .and_modify(|it| it.problem = problem);
             }
@@ -336,7 +348,8 @@ impl StoredSources {
             return Err(error);
         }
         let problem = None;
-        self.lock()
+        self.stored
+            .lock()
             .insert(name.clone(), StoredSource { keys, problem });
         Ok(match before {
             Some(_) => Put::Changed,
@@ -350,7 +363,7 @@ impl StoredSources {
     /// Returns [`StoredError`] if there is no such source, or the file cannot be written.
     pub(crate) async fn delete(&self, name: &StreamName) -> Result<(), StoredError> {
         let mut file = self.file.lock().await;
-        let stored = self.lock().get(name).cloned();
+        let stored = self.stored.lock().get(name).cloned();
         let is_configured = self.is_configured(name);
         let Some(stored) = stored else {
             return Err(match is_configured {
@@ -361,17 +374,13 @@ impl StoredSources {
         let mut content = file.content().clone();
         content.sources.remove(name.as_str());
         file.write(&content)?;
-        self.lock().remove(name);
+        self.stored.lock().remove(name);
         // One that does not run has no stream: the name may be that of another's.
         if stored.problem.is_none() {
             self.loudspeakers.set(name, None);
             self.running.remove(name).await;
         }
         Ok(())
-    }
-
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<StreamName, StoredSource>> {
-        self.stored.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Starts a source that the file has.

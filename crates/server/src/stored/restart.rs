@@ -39,7 +39,7 @@ impl StoredSources {
         if let Some(input) = configured {
             return Ok(input);
         }
-        let stored = self.lock().get(name).cloned();
+        let stored = self.stored.lock().get(name).cloned();
         let stored = stored.ok_or_else(|| StoredError::Absent(name.clone()))?;
         if stored.problem.is_some() {
             return Err(StoredError::Stopped(name.clone()));

@@ -17,11 +17,12 @@ mod queue;
 mod transcoding;
 
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use glassline_hub::StreamName;
 use glassline_media::Codec;
+use parking_lot::Mutex;
 
 pub(crate) use format::VoiceFormat;
 use glassline_ingest::{CameraFailure, CameraSource, Input, SourceSpec};
@@ -139,19 +140,15 @@ impl Loudspeakers {
 
     /// Notes that the source of a stream is another one now; `None` if it has none any more.
     pub(crate) fn set(&self, stream: &StreamName, source: Option<&Input>) {
-        let mut cameras = self.cameras();
+        let mut cameras = self.cameras.lock();
         match source.and_then(loudspeaker) {
             Some(camera) => drop(cameras.insert(stream.clone(), Camera::new(camera))),
             None => drop(cameras.remove(stream)),
         }
     }
 
-    fn cameras(&self) -> MutexGuard<'_, HashMap<StreamName, Camera>> {
-        self.cameras.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn camera(&self, stream: &StreamName) -> Result<Camera, TalkError> {
-        let camera = self.cameras().get(stream).cloned();
+        let camera = self.cameras.lock().get(stream).cloned();
         camera.ok_or_else(|| TalkError::NoCamera(stream.clone()))
     }
 
@@ -186,7 +183,7 @@ impl Loudspeakers {
     }
 
     fn take_turn(self: &Arc<Self>, stream: &StreamName) -> Result<Turn, TalkError> {
-        let mut busy = self.busy.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut busy = self.busy.lock();
         if !busy.insert(stream.clone()) {
             return Err(TalkError::Busy(stream.clone()));
         }
@@ -200,7 +197,7 @@ impl Loudspeakers {
 impl Drop for Turn {
     fn drop(&mut self) {
         let busy = &self.loudspeakers.busy;
-        let mut busy = busy.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut busy = busy.lock();
         busy.remove(&self.stream);
     }
 }

@@ -1,9 +1,10 @@
 //! The queue of a voice on its way to a camera: bounded in time, and the oldest is dropped.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 /// Longest time between the oldest and the newest packet that wait. Who speaks is heard later than
@@ -57,12 +58,8 @@ pub(crate) fn voice_queue(clock_rate: u32) -> (VoiceSender, VoiceReceiver) {
 }
 
 impl Shared {
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn close(&self) {
-        self.state().is_closed = true;
+        self.state.lock().is_closed = true;
         self.changed.notify_one();
     }
 }
@@ -71,7 +68,7 @@ impl VoiceSender {
     /// Appends a packet. Returns how many older ones were dropped for it; `None` if nobody receives
     /// any more, and the packet is dropped.
     pub(crate) fn send(&self, packet: VoicePacket) -> Option<u64> {
-        let mut state = self.0.state();
+        let mut state = self.0.state.lock();
         if state.is_closed {
             return None;
         }
@@ -98,7 +95,7 @@ impl VoiceReceiver {
     pub(crate) async fn recv(&mut self) -> Option<VoicePacket> {
         loop {
             {
-                let mut state = self.0.state();
+                let mut state = self.0.state.lock();
                 if let Some(packet) = state.packets.pop_front() {
                     return Some(packet);
                 }

@@ -1,10 +1,10 @@
 //! What became of reloads.
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use glassline_runtime::Counter;
+use parking_lot::Mutex;
 
 use super::Cause;
 
@@ -74,7 +74,7 @@ impl History {
             Outcome::Refused(_) => &self.refused,
         }
         .add(1);
-        let mut kept = self.lock();
+        let mut kept = self.kept.lock();
         let number = kept.back().map_or(1, |it| it.number + 1);
         if kept.len() >= RELOADS_MAX {
             kept.pop_front();
@@ -84,15 +84,11 @@ impl History {
 
     /// Returns the reloads that are kept, the newest first.
     pub fn newest(&self) -> Vec<RecordedReload> {
-        self.lock().iter().rev().cloned().collect()
+        self.kept.lock().iter().rev().cloned().collect()
     }
 
     /// Returns the newest reload; `None` before the first.
     pub fn latest(&self) -> Option<RecordedReload> {
-        self.lock().back().cloned()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, VecDeque<RecordedReload>> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+        self.kept.lock().back().cloned()
     }
 }

@@ -1,7 +1,6 @@
 //! Requests to read the configuration again.
 
-use std::sync::{Mutex, PoisonError};
-
+use parking_lot::Mutex;
 use schemars::JsonSchema;
 use serde::Serialize;
 use tokio::sync::watch;
@@ -31,7 +30,7 @@ pub struct Requests {
 impl Requests {
     /// Asks for all files to be read again, soon. Returns the number of the request.
     pub fn ask(&self, cause: Cause) -> u64 {
-        *self.latest.lock().unwrap_or_else(PoisonError::into_inner) = cause;
+        *self.latest.lock() = cause;
         let mut number = 0;
         self.made.send_modify(|made| {
             *made += 1;
@@ -62,7 +61,7 @@ impl Requests {
     /// Returns the cause of the latest request, if `request` is not done yet.
     pub fn open(&self, request: u64) -> Option<Cause> {
         let is_open = request > *self.done.borrow();
-        is_open.then(|| *self.latest.lock().unwrap_or_else(PoisonError::into_inner))
+        is_open.then(|| *self.latest.lock())
     }
 
     /// Notes that the requests up to `request` are done.

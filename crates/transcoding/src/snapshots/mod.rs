@@ -20,13 +20,14 @@ mod frames;
 mod start;
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use glassline_hub::{Demand, LayerWish, NoSuchLayer, Prospect, Stream};
 use glassline_media::{Codec, Kind, LayerIndex, Track};
 use glassline_transcode::{DecodedKeyframe, NoStill, RECOVERY_FRAMES_MAX, SizeLimit, still_of};
+use parking_lot::Mutex;
 
 pub use cache::size_within;
 use cache::{Cache, Kept, Keyframe, KeyframeId, RECENT, Subject};
@@ -195,7 +196,7 @@ impl Snapshots {
         subject: &Subject,
         limit: SizeLimit,
     ) -> Option<Result<Arc<Snapshot>, NoSnapshot>> {
-        match lock(&self.cache).recent(subject, limit, Instant::now())? {
+        match self.cache.lock().recent(subject, limit, Instant::now())? {
             Kept::Image(image) => Some(Ok(image)),
             Kept::Broken(why) => Some(Err(why.into())),
             Kept::Frame(..) => None,
@@ -205,7 +206,7 @@ impl Snapshots {
     /// Waits until no other image is being made for the address.
     async fn turn(&self, client: SourcePrefix) -> BlockingPlace {
         let turns = {
-            let mut turns = lock(&self.turns);
+            let mut turns = self.turns.lock();
             turns.retain(|_, turns| turns.is_used());
             shrink(&mut turns);
             let turn = turns.entry(client);
@@ -259,14 +260,17 @@ impl Snapshots {
         limit: SizeLimit,
         start: Start,
     ) -> Result<Look, NoSnapshot> {
-        let recent = lock(&self.cache).recent(subject, limit, Instant::now());
+        let recent = self.cache.lock().recent(subject, limit, Instant::now());
         if let Some(kept) = recent {
             return Look::of(kept);
         }
         let newest = Start::newest(stream, subject.layer)?;
         let start = if newest.is_complete() { newest } else { start };
         let of = start.of;
-        let kept = lock(&self.cache).of_keyframe(subject, of, limit, Instant::now());
+        let kept = self
+            .cache
+            .lock()
+            .of_keyframe(subject, of, limit, Instant::now());
         match kept {
             Some(kept) => Look::of(kept),
             None => Ok(Look::Work(of, Material::Coded(start))),
@@ -307,13 +311,15 @@ impl Order {
         };
         let size = size_within(frame.size(), self.limit);
         let image = Arc::new(Snapshot::of(frame.still(size)?.jpeg.into()));
-        lock(&self.cache).insert_image(&self.subject, self.of, size, Arc::clone(&image));
+        self.cache
+            .lock()
+            .insert_image(&self.subject, self.of, size, Arc::clone(&image));
         Ok(image)
     }
 
     /// Keeps a keyframe, and sees to it that its samples are forgotten soon.
     fn keep(&self, keyframe: &Keyframe) {
-        let mut cache = lock(&self.cache);
+        let mut cache = self.cache.lock();
         cache.insert(&self.subject, self.of, keyframe, Instant::now());
         if !cache.begin_to_release() {
             return;
@@ -323,7 +329,7 @@ impl Order {
         tokio::spawn(async move {
             loop {
                 tokio::time::sleep(RECENT).await;
-                if !lock(&cache).release(Instant::now()) {
+                if !cache.lock().release(Instant::now()) {
                     return;
                 }
             }
@@ -379,11 +385,6 @@ fn layer_for(
     let largest = sent.iter().max().filter(|_| !is_decodable(video));
     let found = enough.min().or(largest);
     Ok(found.map_or(LayerIndex::BASE, |(_, layer)| *layer))
-}
-
-fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Every method leaves the state consistent.
-    shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Returns the entity tag of an image: FNV-1a of 64 bits, since nobody gains by a collision but a

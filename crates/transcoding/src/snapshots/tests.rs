@@ -118,7 +118,10 @@ async fn the_image_of_a_client_that_hung_up_is_kept_for_the_next_one() {
             stream: stream.name().clone(),
             layer: LayerIndex::BASE,
         };
-        let kept = lock(&snapshots.cache).recent(&subject, width(320), Instant::now());
+        let kept = snapshots
+            .cache
+            .lock()
+            .recent(&subject, width(320), Instant::now());
         match kept {
             Some(Kept::Image(made)) => break made,
             _ => tokio::task::yield_now().await,
@@ -127,7 +130,7 @@ async fn the_image_of_a_client_that_hung_up_is_kept_for_the_next_one() {
     let same = snapshots.of(&stream, None, width(320), CLIENT).await;
     assert!(Arc::ptr_eq(&same.expect("an image"), &made));
     // Nothing is left of the others.
-    while lock(&snapshots.turns).values().any(BlockingPool::is_used) {
+    while snapshots.turns.lock().values().any(BlockingPool::is_used) {
         tokio::task::yield_now().await;
     }
     drop(snapshots.decoders.place().await);

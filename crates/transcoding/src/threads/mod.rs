@@ -1,12 +1,13 @@
 //! The threads that transcode, apart from those that send media.
 
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
 use glassline_media::Kind;
 use glassline_runtime::{Part, Supervisor, Waker};
 use glassline_transcode::Settings;
+use parking_lot::Mutex;
 
 use super::transcoders::{Limits, Transcoders, VIDEO_STREAMS_MAX};
 use super::worker::Worker;
@@ -52,7 +53,7 @@ impl TranscodingThreads {
     /// # Errors
     /// Returns the system's error if it has no thread or descriptor left.
     pub fn grow(&self, limits: Limits) -> io::Result<()> {
-        let mut threads = self.threads();
+        let mut threads = self.threads.lock();
         let audio = limits.audio.div_ceil(JOBS_OF_THREAD).min(THREADS_MAX);
         let video = limits.video.min(VIDEO_STREAMS_MAX);
         for (kind, wanted) in [(Kind::Audio, audio), (Kind::Video, video)] {
@@ -93,14 +94,10 @@ impl TranscodingThreads {
 
     /// Waits for the threads to end.
     pub fn join(self) {
-        let threads = std::mem::take(&mut *self.threads());
+        let threads = std::mem::take(&mut *self.threads.lock());
         for thread in threads {
             let _ = thread.join();
         }
-    }
-
-    fn threads(&self) -> MutexGuard<'_, Vec<JoinHandle<()>>> {
-        self.threads.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -9,7 +9,7 @@
 
 use std::io;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use axum::http::header::{self, HeaderValue};
@@ -17,6 +17,7 @@ use axum::http::{Request, StatusCode};
 use bytes::Bytes;
 use glassline_runtime::{Counter, small_file};
 use http_body_util::Empty;
+use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 
 use super::keys::KeySet;
@@ -158,14 +159,14 @@ impl KeyRing {
     /// Returns the number of keys in use, and the time since they were read; `None` for keys of the
     /// configuration itself.
     pub fn age(&self, now: Instant) -> (usize, Option<Duration>) {
-        let read = self.lock().read;
+        let read = self.state.lock().read;
         let age = read.map(|read| now.saturating_duration_since(read));
         (self.keys(now).len(), age)
     }
 
     /// Returns the keys to verify with: none if they could not be read for too long.
     pub(super) fn keys(&self, now: Instant) -> Arc<KeySet> {
-        let state = self.lock();
+        let state = self.state.lock();
         let age = state.read.map(|it| now.saturating_duration_since(it));
         match age.is_some_and(|age| age > self.stale) {
             true => Arc::default(),
@@ -189,7 +190,7 @@ impl KeyRing {
         if matches!(self.origin, Origin::Fixed) {
             return false;
         }
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if state.is_pending {
             return true;
         }
@@ -216,7 +217,7 @@ impl KeyRing {
         match self.read_once().await {
             Err(error @ KeyRingError::Fetch { .. }) => {
                 tracing::warn!(%error, "keys of tokens not read: tokens are refused until they are");
-                self.lock().is_logged = true;
+                self.state.lock().is_logged = true;
                 Ok(())
             }
             read => read,
@@ -228,7 +229,7 @@ impl KeyRing {
         if matches!(self.origin, Origin::Fixed) {
             return;
         }
-        let has_keys = self.lock().read.is_some();
+        let has_keys = self.state.lock().read.is_some();
         let mut pause = if has_keys {
             self.refresh
         } else {
@@ -251,7 +252,7 @@ impl KeyRing {
 
     /// Writes a line when the keys cannot be read for the first time, and when they can again.
     fn log(&self, read: Result<(), KeyRingError>) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let was_logged = std::mem::replace(&mut state.is_logged, read.is_err());
         drop(state);
         match read {
@@ -270,7 +271,7 @@ impl KeyRing {
             Ok(_) => self.counters.read.add(1),
             Err(_) => self.counters.failed.add(1),
         }
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.is_pending = false;
         let done = read.map(|keys| {
             state.keys = Arc::new(keys);
@@ -316,10 +317,6 @@ impl KeyRing {
             },
             _ => KeyRingError::Keys { origin, source },
         })
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

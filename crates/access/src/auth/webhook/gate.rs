@@ -1,10 +1,11 @@
 //! Bounds on questions: how many at the same time, and how many of one address.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Instant;
 
 use glassline_runtime::{SourcePrefix, TokenBucket};
+use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 
 /// Most questions that are sent at the same time, and of one address among them.
@@ -54,7 +55,7 @@ impl Gate {
     /// Lets a question of an address wait for a place; `None` if there are too many, or if the
     /// address has caused too many.
     pub(super) fn enter(self: &Arc<Self>, from: SourcePrefix, now: Instant) -> Option<Entry> {
-        let mut table = self.lock();
+        let mut table = self.table.lock();
         if table.pending >= PENDING_MAX {
             return None;
         }
@@ -82,10 +83,6 @@ impl Gate {
             places,
         })
     }
-
-    fn lock(&self) -> MutexGuard<'_, Table> {
-        self.table.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 /// A question that waits, or is being sent.
@@ -109,7 +106,7 @@ impl Entry {
 
 impl Drop for Entry {
     fn drop(&mut self) {
-        let mut table = self.gate.lock();
+        let mut table = self.gate.table.lock();
         table.pending -= 1;
         if let Some(address) = table.addresses.get_mut(&self.from) {
             address.pending -= 1;
@@ -170,7 +167,7 @@ mod tests {
         assert_eq!(entered.count(), ADDRESSES_MAX);
         let later = now + Duration::from_secs(60);
         assert!(gate.enter(address(ADDRESSES_MAX), later).is_some());
-        assert!(gate.lock().addresses.len() < 10);
+        assert!(gate.table.lock().addresses.len() < 10);
     }
 
     #[tokio::test]

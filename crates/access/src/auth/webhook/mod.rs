@@ -19,7 +19,7 @@ mod settings;
 
 use std::collections::HashMap;
 use std::net::Ipv4Addr;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use aws_lc_rs::hmac;
@@ -27,6 +27,7 @@ use axum::http::{Request, header};
 use bytes::Bytes;
 use glassline_runtime::{SourcePrefix, calendar};
 use http_body_util::Full;
+use parking_lot::Mutex;
 use rand::RngCore;
 use tokio::sync::watch;
 
@@ -150,7 +151,7 @@ impl Asker {
 
     /// Returns whether no questions are sent because the webhook does not answer.
     pub(super) fn is_held_back(&self) -> bool {
-        lock(&self.health).breaker.is_open()
+        self.health.lock().breaker.is_open()
     }
 
     /// Returns whether the webhook decides about `action`.
@@ -173,7 +174,7 @@ impl Asker {
     ) -> Answered {
         let (key, now) = (question.key(&self.key), Instant::now());
         let holder = holder_name::name_of_digest(&key);
-        let known = lock(&self.answers).get(&key, now);
+        let known = self.answers.lock().get(&key, now);
         if let Some(known) = known.filter(|it| it.is_err() || is_kept(&holder)) {
             self.counters.cached.add(1);
             return Answered {
@@ -207,7 +208,7 @@ impl Asker {
         question: Question,
         now: Instant,
     ) -> Result<(watch::Receiver<Option<Outcome>>, bool), Denial> {
-        let mut under_way = lock(&self.under_way);
+        let mut under_way = self.under_way.lock();
         if let Some(receiver) = under_way.get(&key) {
             self.counters.cached.add(1);
             return Ok((receiver.clone(), false));
@@ -219,7 +220,7 @@ impl Asker {
         };
         // A question waits for a place as long at most as for its answer.
         let longest = 2 * self.settings.deadline();
-        let begun = lock(&self.health).breaker.begin(now, longest);
+        let begun = self.health.lock().breaker.begin(now, longest);
         if let Err(retry_after) = begun {
             self.counters.held_back.add(1);
             return Err(Denial::NoAnswer { retry_after });
@@ -254,12 +255,12 @@ impl Asker {
         self.counters.note_time(now - begin);
         let decided = match &answer {
             Ok(answer) => {
-                lock(&self.health).breaker.answered();
+                self.health.lock().breaker.answered();
                 let decided = answer::decide(question, answer, calendar::now());
                 decided.map_err(|error| error.to_string())
             }
             Err(error) => {
-                lock(&self.health).breaker.missed(now);
+                self.health.lock().breaker.missed(now);
                 Err(error.to_string())
             }
         };
@@ -288,7 +289,7 @@ impl Asker {
             Decision::Allowed(allowed) => {
                 self.counters.allowed.add(1);
                 let time = allowed.left.map_or(time, |left| left.min(time));
-                lock(&self.answers).allow(key, time, now);
+                self.answers.lock().allow(key, time, now);
                 return Ok(Granted {
                     holder: holder_name::name_of_digest(&key),
                     new: Some(allowed),
@@ -298,7 +299,7 @@ impl Asker {
             Decision::Refused => Denial::Refused,
         };
         self.counters.denied.add(1);
-        lock(&self.answers).deny(key, denial, time, now);
+        self.answers.lock().deny(key, denial, time, now);
         Err(denial)
     }
 
@@ -324,7 +325,7 @@ impl Asker {
 
     /// Writes a line when the webhook fails for the first time, and when it answers again.
     fn log(&self, error: Option<&String>) {
-        let was_logged = std::mem::replace(&mut lock(&self.health).is_logged, error.is_some());
+        let was_logged = std::mem::replace(&mut self.health.lock().is_logged, error.is_some());
         match error {
             Some(error) if !was_logged => tracing::warn!(
                 url = %self.settings.url, error,
@@ -371,12 +372,8 @@ struct Sending {
 
 impl Drop for Sending {
     fn drop(&mut self) {
-        lock(&self.asker.under_way).remove(&self.key);
+        self.asker.under_way.lock().remove(&self.key);
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -2,8 +2,9 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::Arc;
 
+use parking_lot::RwLock;
 use rcgen::{CertificateParams, CustomExtension, DistinguishedName, KeyPair};
 use rustls::pki_types::PrivateKeyDer;
 use rustls::server::ClientHello;
@@ -34,14 +35,14 @@ pub(super) struct OfferedAnswers<'a>(&'a Challenges);
 
 impl Drop for OfferedAnswers<'_> {
     fn drop(&mut self) {
-        *self.0.write() = Answers::default();
+        *self.0.answers.write() = Answers::default();
     }
 }
 
 impl Challenges {
     /// Returns the body of the answer to `GET /.well-known/acme-challenge/TOKEN`.
     pub fn key_authorization(&self, token: &str) -> Option<String> {
-        self.read().http.get(token).cloned()
+        self.answers.read().http.get(token).cloned()
     }
 
     /// Returns the certificate for a handshake, and whether the handshake only looks for the answer
@@ -56,7 +57,7 @@ impl Challenges {
     }
 
     fn certificate(&self, server_name: &str) -> Option<Arc<CertifiedKey>> {
-        self.read().tls.get(server_name).cloned()
+        self.answers.read().tls.get(server_name).cloned()
     }
 
     /// Begins an order; the answers end when the returned value is dropped.
@@ -66,7 +67,7 @@ impl Challenges {
 
     /// Answers an HTTP-01 challenge.
     pub(super) fn answer_http(&self, token: &str, key_authorization: &str) {
-        let mut answers = self.write();
+        let mut answers = self.answers.write();
         let answer = key_authorization.to_owned();
         answers.http.insert(token.to_owned(), answer);
     }
@@ -85,24 +86,16 @@ impl Challenges {
         // The usual constructor refuses the critical extension, which only authorities know.
         let signer = provider().key_provider.load_private_key(private)?;
         let certified = CertifiedKey::new(vec![made.der().clone()], signer);
-        let mut answers = self.write();
+        let mut answers = self.answers.write();
         answers.tls.insert(name.server_name(), Arc::new(certified));
         Ok(())
-    }
-
-    fn read(&self) -> RwLockReadGuard<'_, Answers> {
-        self.answers.read().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn write(&self) -> RwLockWriteGuard<'_, Answers> {
-        self.answers.write().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl fmt::Debug for Challenges {
     /// Writes the number of answers, and nothing of their content.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let answers = self.read();
+        let answers = self.answers.read();
         write!(f, "Challenges({})", answers.http.len() + answers.tls.len())
     }
 }

@@ -21,9 +21,10 @@ mod transport;
 
 use std::net::SocketAddr;
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use super::CertificateStore;
@@ -116,7 +117,7 @@ impl AcmeSource {
         loop {
             let now = SystemTime::now();
             let validity = self.store.current().and_then(|it| it.validity());
-            let wait = self.schedule().wait(validity, now);
+            let wait = self.schedule.lock().wait(validity, now);
             let step = async {
                 if wait.is_zero() {
                     self.renew().await;
@@ -133,19 +134,19 @@ impl AcmeSource {
 
     /// Tries once to obtain a certificate, and notes how that went.
     async fn renew(&self) {
-        self.schedule().begun(SystemTime::now());
+        self.schedule.lock().begun(SystemTime::now());
         // What an earlier order was asked to wait for is over.
         self.authority.retry_after();
         let obtained = tokio::time::timeout(ORDER_TIME_MAX, self.obtain()).await;
         let error = match obtained {
-            Ok(Ok(())) => return self.schedule().succeeded(),
+            Ok(Ok(())) => return self.schedule.lock().succeeded(),
             Ok(Err(error)) => error,
             Err(_) => AcmeError::Slow {
                 directory: self.authority.directory().to_owned(),
             },
         };
         let pause = self.authority.retry_after();
-        let wait = self.schedule().failed(SystemTime::now(), pause);
+        let wait = self.schedule.lock().failed(SystemTime::now(), pause);
         self.store.note_problem(error.to_string());
         let again_in_s = wait.as_secs();
         let state = match self.store.current() {
@@ -174,9 +175,5 @@ impl AcmeSource {
         self.store.replace(certificate);
         tracing::info!(names = %settings.names_text(), "certificate of the authority in use");
         kept
-    }
-
-    fn schedule(&self) -> MutexGuard<'_, Schedule> {
-        self.schedule.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

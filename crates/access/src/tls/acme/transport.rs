@@ -2,13 +2,14 @@
 
 use std::path::Path;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::http::Request;
 use axum::http::header;
 use bytes::Bytes;
 use instant_acme::{BodyWrapper, BytesResponse, Error};
+use parking_lot::Mutex;
 
 use super::AcmeError;
 use crate::outbound::{Bounds, ClientError, HttpClient};
@@ -46,10 +47,7 @@ impl Transport {
 
     /// Returns the pause that the latest refusal asked for, once.
     pub(super) fn take_retry_after(&self) -> Option<Duration> {
-        let mut retry_after = self
-            .retry_after
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut retry_after = self.retry_after.lock();
         retry_after.take()
     }
 
@@ -64,10 +62,7 @@ impl Transport {
         if parts.status.is_client_error() || parts.status.is_server_error() {
             let seconds = parts.headers.get(header::RETRY_AFTER);
             let seconds = seconds.and_then(|it| it.to_str().ok()?.trim().parse().ok());
-            let mut asked = self
-                .retry_after
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner);
+            let mut asked = self.retry_after.lock();
             *asked = seconds.map(Duration::from_secs);
         }
         Ok(BytesResponse {

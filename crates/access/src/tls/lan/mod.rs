@@ -14,9 +14,10 @@ mod authority;
 mod names;
 
 use std::path::Path;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use parking_lot::RwLock;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -105,10 +106,7 @@ impl LanSource {
 
     /// Returns the names that the present leaf has.
     pub fn names(&self) -> LanNames {
-        self.names
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        self.names.read().clone()
     }
 
     /// Looks at the machine's addresses and at the calendar every few seconds until `stopped`, and
@@ -154,7 +152,7 @@ impl LanSource {
         if !refused.is_empty() {
             tracing::warn!(names = %refused, "not in the certificate, because a private authority vouches for private names only: name certificate files for public ones");
         }
-        *self.names.write().unwrap_or_else(PoisonError::into_inner) = names;
+        *self.names.write() = names;
         Ok(())
     }
 }

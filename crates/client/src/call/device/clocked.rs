@@ -369,7 +369,7 @@ impl Clock {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Mutex;
+    use parking_lot::Mutex;
 
     use super::*;
 
@@ -388,15 +388,15 @@ mod tests {
         let seen = Arc::clone(&times);
         let running = Box::new(microphone).start(Box::new(move |samples, time| {
             assert_eq!(samples.len(), 80);
-            seen.lock().expect("no panic").push(time);
+            seen.lock().push(time);
         }));
         let running = running.expect("a thread");
-        while times.lock().expect("no panic").len() < 20 {
+        while times.lock().len() < 20 {
             std::thread::sleep(Duration::from_millis(5));
         }
         drop(running);
         let began = began.at().expect("it ran");
-        for (index, time) in times.lock().expect("no panic").iter().enumerate() {
+        for (index, time) in times.lock().iter().enumerate() {
             // 10 ms, less a thousandth. A thread that stands still loses whole periods.
             let period = 0.01 / 1.001;
             let periods = (time.last - began).as_secs_f64() / period;
@@ -421,18 +421,18 @@ mod tests {
         let taken = Arc::new(Mutex::new(Vec::new()));
         let seen = Arc::clone(&taken);
         let running = Box::new(microphone).start(Box::new(move |_, time| {
-            let mut seen = seen.lock().expect("no panic");
+            let mut seen = seen.lock();
             seen.push(time.last);
             let stands = stands(seen.len() as u32);
             drop(seen);
             std::thread::sleep(Duration::from_millis(stands));
         }));
         let running = running.expect("a thread");
-        while taken.lock().expect("no panic").len() < 6 {
+        while taken.lock().len() < 6 {
             std::thread::sleep(Duration::from_millis(5));
         }
         drop(running);
-        let taken = taken.lock().expect("no panic");
+        let taken = taken.lock();
         let gap = taken[3] - taken[2];
         let lost = gap.as_millis() / 10 - 1;
         assert!(

@@ -12,12 +12,13 @@
 //! of [`Room::records`].
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use serde::Deserialize;
 use thiserror::Error;
 use url::Url;
@@ -170,8 +171,7 @@ impl Room {
 
     /// URLs of the room at other servers of the cluster, valid for half a minute.
     pub fn alternates(&self) -> Vec<Url> {
-        let alternates = self.alternates.lock();
-        alternates.unwrap_or_else(PoisonError::into_inner).clone()
+        self.alternates.lock().clone()
     }
 
     /// Leaves the room, waits until the devices have stopped, and returns how the call ended.
@@ -274,8 +274,7 @@ impl ListWatcher {
     /// Notes the other servers that an answer names; an answer that names none changes nothing.
     fn note(&self, named: Vec<Url>) {
         if !named.is_empty() {
-            let known = self.alternates.lock();
-            *known.unwrap_or_else(PoisonError::into_inner) = named;
+            *self.alternates.lock() = named;
         }
     }
 }

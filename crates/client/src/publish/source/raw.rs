@@ -5,12 +5,13 @@
 //!              an older frame in it is dropped, and counted
 //! ```
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use glassline_demux::y4m::{Frame, Header};
 use glassline_media::{Codec, Track, VideoParameters};
+use parking_lot::{Condvar, Mutex};
 
 use super::{Error, NAP, SourceContext, SourceControl, SourceCounters, ThreadRole};
 use crate::publish::encoder::{Config, Encoder, OpenH264};
@@ -74,14 +75,10 @@ struct SlotState {
 }
 
 impl FrameSlot {
-    fn lock(&self) -> MutexGuard<'_, SlotState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Waits for the next frame and swaps it with `used`; returns the end once there are no
     /// more frames.
     fn take(&self, used: &mut Raw, control: &SourceControl) -> Option<Result<(), Error>> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         loop {
             if state.waiting.at.is_some() {
                 used.at = None;
@@ -94,8 +91,7 @@ impl FrameSlot {
             if control.is_stopped() {
                 return Some(Ok(()));
             }
-            let waited = self.changed.wait_timeout(state, NAP);
-            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+            self.changed.wait_for(&mut state, NAP);
         }
     }
 }
@@ -109,7 +105,7 @@ pub(super) struct RawFrameSender {
 impl RawFrameSender {
     /// Hands a frame, captured `at`, to the encoder; returns false if the encoder has ended.
     pub(super) fn send(&self, frame: Frame<'_>, at: Instant) -> bool {
-        let mut state = self.slot.lock();
+        let mut state = self.slot.state.lock();
         if state.waiting.at.is_some() {
             SourceCounters::add(&self.counters.raw_dropped);
         }
@@ -120,13 +116,13 @@ impl RawFrameSender {
 
     /// Notes that no further frame comes, and how the source ended.
     pub(super) fn end(self, how: Result<(), Error>) {
-        self.slot.lock().ended = Some(how);
+        self.slot.state.lock().ended = Some(how);
     }
 }
 
 impl Drop for RawFrameSender {
     fn drop(&mut self) {
-        self.slot.lock().ended.get_or_insert(Ok(()));
+        self.slot.state.lock().ended.get_or_insert(Ok(()));
         self.slot.changed.notify_one();
     }
 }
@@ -157,7 +153,7 @@ pub(super) fn start(
     };
     context.spawn("encoder", ThreadRole::Primary, move |context| {
         let how = encode(Box::new(encoder), &slot, context);
-        slot.lock().abandoned = true;
+        slot.state.lock().abandoned = true;
         how
     })?;
     let track = Track::h264(VideoParameters {

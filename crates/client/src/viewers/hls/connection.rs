@@ -1,8 +1,9 @@
 //! HTTP/1.1 for viewers: connections that are kept, one request at a time on each (RFC 9112).
 
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -99,7 +100,7 @@ impl Connections {
         let origin = url.origin().ascii_serialization();
         let request = request(url, range, token);
         let kept = {
-            let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut idle = self.idle.lock();
             let found = idle.iter().position(|it| it.origin == origin);
             found.map(|at| idle.swap_remove(at))
         };
@@ -128,10 +129,7 @@ impl Connections {
         };
         let body = connection.body(&head).await?;
         if head.is_kept {
-            self.idle
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .push(connection);
+            self.idle.lock().push(connection);
         }
         Ok((head, body))
     }

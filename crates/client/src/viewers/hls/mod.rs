@@ -11,12 +11,13 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use glassline_hls::reader::DateTime;
 use glassline_media::Histogram;
 use glassline_trust::Trust;
+use parking_lot::Mutex;
 use tokio::runtime::Runtime;
 use tokio::task::AbortHandle;
 use url::Url;
@@ -88,19 +89,20 @@ impl Viewers {
                 None
             }
         };
-        self.lock().insert(id, Viewing { watching, task });
+        self.all.lock().insert(id, Viewing { watching, task });
     }
 
     /// Ends a viewer and forgets it.
     pub(super) fn leave(&self, id: Id) {
-        let viewing = self.lock().remove(&id);
+        let viewing = self.all.lock().remove(&id);
         if let Some(task) = viewing.and_then(|it| it.task) {
             task.abort();
         }
     }
 
     pub(super) fn progress(&self) -> Vec<Progress> {
-        self.lock()
+        self.all
+            .lock()
             .iter()
             .map(|(id, it)| it.watching.progress(*id))
             .collect()
@@ -108,20 +110,18 @@ impl Viewers {
 
     /// Moves times between parts since the last query into a histogram.
     pub(super) fn take_gaps(&self, into: &mut Histogram) {
-        self.lock()
+        self.all
+            .lock()
             .values()
-            .for_each(|it| it.watching.lock().gaps.take_recent(into));
+            .for_each(|it| it.watching.0.lock().gaps.take_recent(into));
     }
 
     /// Moves delays from the date of a part's first sample to its arrival into a histogram.
     pub(super) fn take_delays(&self, into: &mut Histogram) {
-        self.lock()
+        self.all
+            .lock()
             .values()
-            .for_each(|it| it.watching.lock().delays.take(into));
-    }
-
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<Id, Viewing>> {
-        self.all.lock().unwrap_or_else(PoisonError::into_inner)
+            .for_each(|it| it.watching.0.lock().delays.take(into));
     }
 }
 
@@ -179,31 +179,27 @@ impl Watching {
         }))
     }
 
-    fn lock(&self) -> MutexGuard<'_, Seen> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Notes that the playlists are there.
     fn begin(&self, tracks: usize) {
-        let mut seen = self.lock();
+        let mut seen = self.0.lock();
         seen.state = State::Connected;
         seen.playback = Playback::new(tracks, Instant::now());
     }
 
     fn requested(&self, requests: u64, bytes: u64) {
-        let mut seen = self.lock();
+        let mut seen = self.0.lock();
         seen.requests += requests;
         seen.flow.bytes += bytes;
     }
 
     /// Notes that the viewer goes on at another place of the stream.
     fn jumped(&self) {
-        self.lock().begins = None;
+        self.0.lock().begins = None;
     }
 
     fn arrived(&self, track: usize, duration: Duration, date: Option<DateTime>) {
         let now = Instant::now();
-        let mut seen = self.lock();
+        let mut seen = self.0.lock();
         seen.state = State::Playing;
         seen.first.get_or_insert(now);
         seen.flow.expected += 1;
@@ -226,13 +222,13 @@ impl Watching {
     }
 
     fn end(&self, reason: String) {
-        let mut seen = self.lock();
+        let mut seen = self.0.lock();
         seen.state = State::Ended;
         seen.failure = Some(reason.into());
     }
 
     fn progress(&self, id: Id) -> Progress {
-        let mut seen = self.lock();
+        let mut seen = self.0.lock();
         seen.playback.advance(Instant::now());
         let position = seen.playback.position();
         let begins = seen.begins.filter(|_| !seen.playback.is_filling());

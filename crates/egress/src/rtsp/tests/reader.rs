@@ -1,7 +1,5 @@
 //! Tests of the reader that one thread has of a stream.
 
-use std::sync::PoisonError;
-
 use glassline_hub::{Hub, Publisher, State, StreamName};
 use glassline_media::Stage;
 use glassline_rtp::rtcp;
@@ -333,7 +331,7 @@ fn the_end_of_a_stream_and_delays_of_its_stages_are_known() {
     assert!(Arc::ptr_eq(reader.stream(), &live.stream));
     reader.account(Stage::Send, ms(5), live.at(0));
     let table = live.context.latencies.stages(live.stream.name(), TABLE);
-    let mut table = table.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut table = table.lock();
     let stages: Vec<_> = table
         .summaries(live.at(1))
         .into_iter()

@@ -18,13 +18,14 @@ mod protecting;
 mod repair_queue;
 mod repairs;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Instant;
 
 use glassline_hub::Stream;
 use glassline_latency::FrameStamps;
 use glassline_media::{Kind, MediaUnit, Stage, StageTable, Track, TrackIndex, TrackLayer};
 use glassline_webrtc::{Session, Transport};
+use parking_lot::Mutex;
 use smallvec::SmallVec;
 
 use super::counters::SendCounters;
@@ -443,7 +444,7 @@ impl StreamSender {
     pub fn left(&mut self, mut frame: FrameStamps, sent: Instant) {
         frame.sent = sent;
         if let Some(stages) = &self.stages {
-            let mut stages = stages.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut stages = stages.lock();
             for (stage, delay) in frame.stages() {
                 if matches!(stage, Stage::Pace | Stage::Send) {
                     stages.record(stage, delay, sent);

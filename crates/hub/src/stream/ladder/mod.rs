@@ -250,7 +250,7 @@ impl Stream {
     }
 
     fn change_ladder(&self, change: impl FnOnce(&mut StreamLadder) -> bool) {
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         if !change(&mut inner.made.ladder) {
             return;
         }
@@ -262,7 +262,7 @@ impl Stream {
     /// Returns the rungs of the stream and the layers that are read; `None` if the stream has no ladder. The
     /// stream's [watchers](Self::watch) are woken when receivers begin to read another layer.
     pub fn ladder_need(&self) -> Option<LadderNeed> {
-        let inner = self.lock();
+        let inner = self.inner.lock();
         let plan = Arc::clone(inner.made.ladder.plan.as_ref()?);
         let read = inner.subscribers.layers_read(plan.track);
         Some(LadderNeed { plan, read })
@@ -270,7 +270,7 @@ impl Stream {
 
     /// States why the rungs of `plan` cannot be had; `None` once they can.
     pub fn set_ladder_failure(&self, plan: &Arc<LadderPlan>, failure: Option<String>) {
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         if inner.made.ladder.is_present(plan) && inner.made.ladder.failure != failure {
             inner.made.ladder.failure = failure;
             inner.describe_ladder();

@@ -53,7 +53,7 @@ impl LayerSink {
     fn describe(&self) {
         let (layer, tracks) = (self.share.layer, self.units.tracks());
         let left_out = &self.note.left_out;
-        let mut publication = self.share.publication();
+        let mut publication = self.share.publication.lock();
         publication.describe_session(layer, tracks, left_out);
     }
 }
@@ -76,7 +76,7 @@ impl Sink for LayerSink {
         }
         let (layer, is_video) = (self.share.layer, unit.track == TrackIndex(0));
         self.is_damaged |= is_video && unit.after_loss && !unit.keyframe;
-        let mut publication = self.share.publication();
+        let mut publication = self.share.publication.lock();
         unit.time = publication.place(layer, &unit);
         self.units.push(unit, &mut self.media_units);
         if self.units.take_redescribed().is_some() {
@@ -101,7 +101,11 @@ impl Sink for LayerSink {
 
     fn note_wall_clock(&mut self, ahead_ns: i128) {
         let layer = self.share.layer;
-        let noted = self.share.publication().note_wall_clock(layer, ahead_ns);
+        let noted = self
+            .share
+            .publication
+            .lock()
+            .note_wall_clock(layer, ahead_ns);
         if let Err(disagreement) = noted
             && self.told.is_none()
         {
@@ -118,7 +122,8 @@ impl Sink for LayerSink {
     fn take_keyframe_wish(&mut self) -> bool {
         let is_asked = self
             .share
-            .publication()
+            .publication
+            .lock()
             .take_keyframe_wish(self.share.layer);
         is_asked | std::mem::take(&mut self.is_damaged)
     }
@@ -128,7 +133,7 @@ impl Sink for LayerSink {
     }
 
     fn note_oversized(&mut self, frames: u64, now: Instant) {
-        let publication = self.share.publication();
+        let publication = self.share.publication.lock();
         let name = self.share.stream.name();
         self.oversized
             .note(frames, name, publication.publisher(), now);
@@ -153,7 +158,7 @@ impl Sink for LayerSink {
 
 impl Drop for LayerSink {
     fn drop(&mut self) {
-        let mut publication = self.share.publication();
+        let mut publication = self.share.publication.lock();
         publication.end_session(self.share.layer, Instant::now());
     }
 }

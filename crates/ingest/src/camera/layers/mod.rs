@@ -18,13 +18,14 @@ mod publication;
 #[cfg(test)]
 mod tests;
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::FutureExt as _;
 use futures_util::future::{BoxFuture, join_all};
 use glassline_hub::{SourceNote, State, Stream, Wake};
 use glassline_media::{Track, TrackIndex};
+use parking_lot::Mutex;
 
 use super::sink::{Share, Sink};
 use super::{Life, RtspCamera};
@@ -100,15 +101,6 @@ impl Share for LayerShare {
     }
 }
 
-impl LayerShare {
-    fn publication(&self) -> MutexGuard<'_, Publication> {
-        // Every update under the lock leaves the publication consistent.
-        self.publication
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
 impl Supply for LayerShare {
     fn stream(&self) -> &Arc<Stream> {
         &self.stream
@@ -119,20 +111,21 @@ impl Supply for LayerShare {
             is_demanded: !self.is_on_demand || self.stream.is_demanded(),
             read: self.stream.layers_read(TrackIndex(0)),
         };
-        self.publication().needs(self.layer, demands)
+        self.publication.lock().needs(self.layer, demands)
     }
 
     fn watch(&self, watcher: &Arc<dyn Wake>) {
         self.stream.watch(watcher);
-        self.publication().watch(watcher);
+        self.publication.lock().watch(watcher);
     }
 
     fn state(&self) -> State {
-        self.publication().state(self.layer)
+        self.publication.lock().state(self.layer)
     }
 
     fn set_state(&self, state: State) {
-        self.publication()
+        self.publication
+            .lock()
             .set_state(self.layer, state, Instant::now());
     }
 }

@@ -1,12 +1,13 @@
 //! Counts, at a connection's congestion controller, what the figures need.
 
 use std::any::Any;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Instant;
 
 use glassline_quic::CongestionControl;
 use noq_proto::RttEstimator;
 use noq_proto::congestion::{Controller, ControllerFactory, ControllerMetrics};
+use parking_lot::Mutex;
 
 use super::wire::Wire;
 
@@ -25,10 +26,7 @@ impl Account {
     /// Round-trip time of every acknowledgement in µs: from sending the newest packet that the
     /// acknowledgement covers for the first time, with the peer's delay.
     pub(crate) fn round_trips_us(&self) -> Vec<u32> {
-        self.0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        self.0.lock().clone()
     }
 }
 
@@ -103,11 +101,7 @@ impl Controller for Metered {
         if let Some(sent) = self.newest.take() {
             let micros = now.saturating_duration_since(sent).as_micros();
             let micros = u32::try_from(micros).unwrap_or(u32::MAX);
-            let mut trips = self
-                .account
-                .0
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner);
+            let mut trips = self.account.0.lock();
             trips.push(micros);
         }
         self.wire.on_acked(&self.acked);

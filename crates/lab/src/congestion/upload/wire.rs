@@ -12,7 +12,7 @@
 
 use std::any::Any;
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use bytes::BytesMut;
 use noq_proto::crypto::{
@@ -21,6 +21,7 @@ use noq_proto::crypto::{
 };
 use noq_proto::transport_parameters::TransportParameters;
 use noq_proto::{ConnectError, ConnectionId, PathId, Side, TransportError};
+use parking_lot::Mutex;
 
 use super::frames::for_each_stream_frame;
 
@@ -99,13 +100,9 @@ const STREAMS_KEPT: usize = 256;
 const NUMBERS_MAX: u64 = 1 << 32;
 
 impl Wire {
-    fn lock(&self) -> MutexGuard<'_, Ledger> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Counts of all stream bytes so far.
     pub(crate) fn bytes(&self) -> StreamBytes {
-        let ledger = self.lock();
+        let ledger = self.0.lock();
         let mut bytes = ledger.bytes;
         let spurious = ledger
             .lost
@@ -117,7 +114,8 @@ impl Wire {
 
     /// Acknowledged bytes of stream `id` so far.
     pub(super) fn acked_of(&self, id: u64) -> u64 {
-        self.lock()
+        self.0
+            .lock()
             .streams
             .get(&id)
             .map_or(0, |stream| stream.acked)
@@ -125,7 +123,7 @@ impl Wire {
 
     /// Counts packets that were acknowledged.
     pub(super) fn on_acked(&self, numbers: &[u64]) {
-        let mut ledger = self.lock();
+        let mut ledger = self.0.lock();
         for number in numbers {
             let Some(carried) = ledger.settle(*number) else {
                 continue;
@@ -143,7 +141,7 @@ impl Wire {
 
     /// Counts a packet that was declared lost.
     pub(super) fn on_lost(&self, number: u64) {
-        let mut ledger = self.lock();
+        let mut ledger = self.0.lock();
         let bytes = ledger.settle(number).map_or(0, |carried| carried.bytes());
         if bytes > 0 {
             ledger.bytes.lost += u64::from(bytes);
@@ -152,14 +150,14 @@ impl Wire {
     }
 
     fn on_plaintext(&self, number: u64, payload: &[u8]) {
-        self.lock().send(number, payload);
+        self.0.lock().send(number, payload);
     }
 
     fn on_arrived(&self, number: u64) {
         if number >= NUMBERS_MAX {
             return;
         }
-        let mut ledger = self.lock();
+        let mut ledger = self.0.lock();
         let place = (number / 64) as usize;
         if ledger.arrived.len() <= place {
             ledger.arrived.resize(place + 1, 0);

@@ -1,9 +1,10 @@
 //! What a connection waits for, and since when.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use glassline_runtime::TokenBucket;
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use super::eviction_rank::{ChangedRanks, EvictionRank, ListedRank};
@@ -156,7 +157,7 @@ impl Activity {
 
     /// Returns the rank for the table, which knows it then.
     pub(super) fn changed_rank(&self) -> EvictionRank {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let rank = state.rank();
         if let Some(listed) = &mut state.listed {
             listed.note_known(rank);
@@ -167,12 +168,12 @@ impl Activity {
     /// Notes that the client speaks HTTP/2: bytes that arrive between two requests may be answers to
     /// the server's frames, and begin no request.
     pub(super) fn note_multiplexed(&self) {
-        self.lock().is_multiplexed = true;
+        self.state.lock().is_multiplexed = true;
     }
 
     /// Notes that bytes of the client arrived.
     pub(super) fn note_read(&self, now: Instant) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if !state.requests.is_empty() || state.is_multiplexed {
             return;
         }
@@ -225,7 +226,7 @@ impl Activity {
 
     /// Notes that the client gave up a request before it was answered.
     pub(super) fn note_canceled(&self, now: Instant) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let is_allowed = state.cancels.take(now);
         state.has_canceled_too_often |= !is_allowed;
     }
@@ -242,29 +243,29 @@ impl Activity {
 
     /// Notes that the last response was sent.
     pub(super) fn begin_to_linger(&self, now: Instant) {
-        self.lock().begin(Phase::Lingering, now);
+        self.state.lock().begin(Phase::Lingering, now);
     }
 
     /// Returns whether a part of a request's header arrived, and not the whole of it.
     pub(super) fn has_partial_header(&self) -> bool {
-        let state = self.lock();
+        let state = self.state.lock();
         state.requests.is_empty() && state.has_partial_header
     }
 
     /// Returns whether a request has ever begun.
     pub(super) fn has_asked(&self) -> bool {
-        self.lock().next_request > 0
+        self.state.lock().next_request > 0
     }
 
     /// Returns whether the server works on a request.
     pub(super) fn has_request(&self) -> bool {
-        !self.lock().requests.is_empty()
+        !self.state.lock().requests.is_empty()
     }
 
     /// Returns when the connection is to be closed unless the client does something, and why; `None`
     /// while the server works on a request.
     pub(super) fn deadline(&self, deadlines: &Deadlines) -> Option<(Instant, Closed)> {
-        let state = self.lock();
+        let state = self.state.lock();
         if state.has_canceled_too_often {
             return Some((state.since, Closed::Cancels));
         }
@@ -282,18 +283,18 @@ impl Activity {
     /// Returns how readily the connection is closed in favor of a new one.
     #[cfg(test)]
     pub(super) fn rank(&self) -> EvictionRank {
-        self.lock().rank()
+        self.state.lock().rank()
     }
 
     /// Asks the connection's task to close it.
     pub(super) fn evict(&self) {
-        self.lock().is_evicted = true;
+        self.state.lock().is_evicted = true;
         self.evicted.notify_one();
     }
 
     /// Returns whether the connection is to be closed in favor of a new one.
     pub(super) fn is_evicted(&self) -> bool {
-        self.lock().is_evicted
+        self.state.lock().is_evicted
     }
 
     /// Waits until the connection is to be closed in favor of a new one.
@@ -303,15 +304,10 @@ impl Activity {
 
     /// Changes the state, and tells the table if the rank is another one then.
     fn change<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let changed = change(&mut state);
         state.note_rank();
         changed
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        // Every method leaves the state consistent.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -1,12 +1,13 @@
 //! The open connections of one listener, their limits, and which of them makes room for a new one.
 
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Instant;
 
 use glassline_runtime::{
     ConnectionLimit, ConnectionPermit, ConnectionRefusal, Current, Network, SourcePrefix,
 };
+use parking_lot::{Mutex, MutexGuard};
 
 use super::activity::Activity;
 use super::eviction_order::EvictionOrder;
@@ -170,7 +171,7 @@ impl ConnectionTable {
 
     /// Returns the connections after those whose rank has changed have been put where they belong.
     fn up_to_date(&self) -> MutexGuard<'_, Open> {
-        let mut open = self.lock();
+        let mut open = self.0.open.lock();
         for number in self.0.changed.take() {
             if let Some(entry) = open.order.get(number) {
                 let rank = entry.activity.changed_rank();
@@ -178,11 +179,6 @@ impl ConnectionTable {
             }
         }
         open
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Open> {
-        // The table is consistent after every line, so a poisoned lock is no problem.
-        self.0.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -198,7 +194,7 @@ impl Open {
 impl Drop for ConnectionSlot {
     fn drop(&mut self) {
         // The connection may have been evicted before.
-        drop(self.table.lock().order.remove(self.number));
+        drop(self.table.0.open.lock().order.remove(self.number));
     }
 }
 
@@ -350,6 +346,6 @@ mod tests {
         assert!(connect(&table, "192.0.2.2").slot.is_some());
         assert!(!clients[1].is_evicted());
         drop(clients);
-        assert!(table.lock().order.is_empty(), "nothing is left");
+        assert!(table.0.open.lock().order.is_empty(), "nothing is left");
     }
 }

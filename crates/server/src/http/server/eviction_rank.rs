@@ -1,7 +1,9 @@
 //! How readily connections make room for others, and the news of it for their table.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Instant;
+
+use parking_lot::Mutex;
 
 /// How readily a connection is closed in favor of a new one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,12 +24,7 @@ pub(super) struct ChangedRanks(Mutex<Vec<u64>>);
 impl ChangedRanks {
     /// Removes and returns the numbers.
     pub(super) fn take(&self) -> Vec<u64> {
-        std::mem::take(&mut self.lock())
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Vec<u64>> {
-        // Each change is one call.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        std::mem::take(&mut self.0.lock())
     }
 }
 
@@ -56,7 +53,7 @@ impl ListedRank {
     pub(super) fn note(&mut self, rank: EvictionRank) {
         if self.rank != rank && !self.is_noted {
             self.is_noted = true;
-            self.changed.lock().push(self.number);
+            self.changed.0.lock().push(self.number);
         }
     }
 

@@ -28,7 +28,7 @@ mod role;
 mod talker;
 mod viewer;
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use glassline_egress::webrtc::{Nack, Outbox, ReceptionReport};
@@ -40,6 +40,7 @@ use glassline_messages::Messages;
 use glassline_rtp::Packet;
 use glassline_runtime::SessionId;
 use glassline_webrtc::{CloseReason, Event, Session};
+use parking_lot::Mutex;
 
 use super::counters::Counters;
 use super::endings::EndReason;

@@ -3,8 +3,8 @@
 use std::io::{self, Read as _, Write as _};
 use std::net::IpAddr;
 use std::os::fd::{AsRawFd as _, RawFd};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use glassline_media::TrackIndex;
@@ -12,6 +12,7 @@ use glassline_net::ReceiveBatch;
 use glassline_rtsp::client::Event;
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token, Waker};
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 
 use super::RtspError;
@@ -82,9 +83,7 @@ impl Transport {
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, Recording> {
-        self.recording
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        self.recording.lock()
     }
 
     /// Lets the thread send what was queued.

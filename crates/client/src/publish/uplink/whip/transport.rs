@@ -3,13 +3,14 @@
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsRawFd as _;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use glassline_net::{ReceiveBatch, UdpSocket};
 use glassline_webrtc::{CloseReason, Session, TransportAddress};
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token, Waker};
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 
 use super::publication::Publication;
@@ -61,7 +62,7 @@ impl Transport {
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, Publication> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Lets the thread send what was queued.

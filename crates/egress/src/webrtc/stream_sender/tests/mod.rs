@@ -156,7 +156,7 @@ fn frames_are_found_by_their_timestamp_and_their_delays_are_recorded() {
         panic!("{finished:?}");
     };
     let recorded = || {
-        let mut stages = stages.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut stages = stages.lock();
         let summaries = stages.summaries(scene.at(5));
         summaries.into_iter().map(|(it, _)| it).collect::<Vec<_>>()
     };

@@ -4,7 +4,7 @@
 
 use std::future::Future;
 use std::pin::{Pin, pin};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use futures_util::StreamExt;
@@ -12,6 +12,7 @@ use futures_util::stream::FuturesUnordered;
 use hyper::rt::Executor;
 use hyper::server::conn::http2;
 use hyper_util::rt::TokioIo;
+use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::super::activity::{Activity, Closed, Deadlines};
@@ -104,7 +105,7 @@ impl RequestTasks {
     /// Works on all requests until each waits for something.
     fn poll(&self, running: &mut FuturesUnordered<RequestTask>, context: &mut Context<'_>) {
         loop {
-            let mut begun = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut begun = self.0.lock();
             running.extend(begun.drain(..));
             drop(begun);
             match running.poll_next_unpin(context) {
@@ -117,7 +118,7 @@ impl RequestTasks {
 
 impl<F: Future<Output = ()> + Send + 'static> Executor<F> for RequestTasks {
     fn execute(&self, task: F) {
-        let mut begun = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut begun = self.0.lock();
         begun.push(Box::pin(task));
     }
 }
