@@ -2,6 +2,7 @@
 //! samples as they are where these take fewer bits.
 
 use bytes::BufMut as _;
+use crc::{CRC_8_SMBUS, CRC_16_UMTS, Crc};
 
 /// Most samples of a channel in a frame.
 const SAMPLES_MAX: usize = 65_535;
@@ -75,7 +76,7 @@ impl Flac {
         out.put_slice(&[0xff, 0xf9, 0x70, (self.channels - 1) << 4 | 0b1000]);
         put_number(out, first & 0xf_ffff_ffff);
         out.put_u16(samples as u16 - 1);
-        out.put_u8(crc8(&out[start..]));
+        out.put_u8(HEADER_CRC.checksum(&out[start..]));
         let mut bits = BitWriter::new(out);
         let mut channel = Vec::with_capacity(samples);
         for number in 0..usize::from(self.channels) {
@@ -86,7 +87,7 @@ impl Flac {
             put_channel(&mut bits, &channel);
         }
         bits.align();
-        let crc = crc16(&out[start..]);
+        let crc = FRAME_CRC.checksum(&out[start..]);
         out.put_u16(crc);
     }
 
@@ -231,37 +232,10 @@ impl<'a> BitWriter<'a> {
 }
 
 /// Checksum of a frame's header (RFC 9639 §9.1.8).
-fn crc8(bytes: &[u8]) -> u8 {
-    bytes.iter().fold(0, |crc, byte| {
-        (0..8).fold(crc ^ byte, |crc, _| {
-            crc << 1 ^ if crc & 0x80 == 0 { 0 } else { 7 }
-        })
-    })
-}
+static HEADER_CRC: Crc<u8> = Crc::<u8>::new(&CRC_8_SMBUS);
 
 /// Checksum of a frame (RFC 9639 §9.3).
-fn crc16(bytes: &[u8]) -> u16 {
-    bytes.iter().fold(0, |crc, byte| {
-        let index = (crc >> 8) as u8 ^ byte;
-        crc << 8 ^ CRC16[usize::from(index)]
-    })
-}
-
-const CRC16: [u16; 256] = {
-    let mut table = [0; 256];
-    let mut index = 0;
-    while index < 256 {
-        let mut crc = (index as u16) << 8;
-        let mut bit = 0;
-        while bit < 8 {
-            crc = crc << 1 ^ if crc & 0x8000 == 0 { 0 } else { 0x8005 };
-            bit += 1;
-        }
-        table[index] = crc;
-        index += 1;
-    }
-    table
-};
+static FRAME_CRC: Crc<u16> = Crc::<u16>::new(&CRC_16_UMTS);
 
 /// Decodes µ-law (ITU-T G.711 table 2).
 fn mu_law(byte: u8) -> i32 {

@@ -1,5 +1,7 @@
 //! Decodes frames of FLAC (RFC 9639 §9).
 
+use crc::{CRC_8_SMBUS, CRC_16_UMTS, Crc};
+
 use super::bits::Bits;
 
 /// Longest header of a frame in bytes.
@@ -121,7 +123,7 @@ impl Header {
             bytes: length + 1,
         };
         let is_of_stream = channels.count() == info.channels && bits == info.bits;
-        (*rest.first()? == checksum_8(head) && is_of_stream).then_some(header)
+        (*rest.first()? == HEADER_CRC.checksum(head) && is_of_stream).then_some(header)
     }
 }
 
@@ -151,7 +153,7 @@ pub(super) fn decode(bytes: &[u8], info: &StreamInfo) -> Option<Vec<u8>> {
     }
     let end = header.bytes + input.bytes_read();
     let stored = bytes.get(end..)?.first_chunk().copied();
-    if u16::from_be_bytes(stored?) != checksum_16(&bytes[..end]) {
+    if u16::from_be_bytes(stored?) != FRAME_CRC.checksum(&bytes[..end]) {
         return None;
     }
     join(header.channels, &mut channels);
@@ -310,20 +312,8 @@ fn coded_number(fields: &mut Bits<'_>) -> Option<u64> {
     Some(number)
 }
 
-/// Returns the checksum of a header: polynomial x⁸ + x² + x + 1.
-fn checksum_8(bytes: &[u8]) -> u8 {
-    bytes.iter().fold(0, |sum, byte| {
-        (0..8).fold(sum ^ byte, |sum, _| {
-            sum << 1 ^ if sum & 0x80 == 0 { 0 } else { 0x07 }
-        })
-    })
-}
+/// The checksum of a header (RFC 9639 §9.1.8).
+static HEADER_CRC: Crc<u8> = Crc::<u8>::new(&CRC_8_SMBUS);
 
-/// Returns the checksum of a frame: polynomial x¹⁶ + x¹⁵ + x² + 1.
-fn checksum_16(bytes: &[u8]) -> u16 {
-    bytes.iter().fold(0, |sum, byte| {
-        (0..8).fold(sum ^ u16::from(*byte) << 8, |sum, _| {
-            sum << 1 ^ if sum & 0x8000 == 0 { 0 } else { 0x8005 }
-        })
-    })
-}
+/// The checksum of a frame (RFC 9639 §9.3).
+static FRAME_CRC: Crc<u16> = Crc::<u16>::new(&CRC_16_UMTS);

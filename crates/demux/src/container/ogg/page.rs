@@ -8,6 +8,8 @@
 use std::collections::VecDeque;
 use std::io::{self, Read, Seek, SeekFrom};
 
+use crc::{CRC_32_MPEG_2, Crc};
+
 use crate::error::{Fault, Reason, WarningReason, Warnings};
 
 /// One page with all fields but its checksum.
@@ -355,24 +357,10 @@ impl<R: Read> Pages<R> {
 
 /// Continues a CRC-32 with polynomial 0x04c11db7, not reflected, initially zero (RFC 3533 §6).
 pub(crate) fn crc(sum: u32, bytes: &[u8]) -> u32 {
-    bytes.iter().fold(sum, |sum, &byte| {
-        let index = (sum >> 24) as u8 ^ byte;
-        (sum << 8) ^ CRC_TABLE[usize::from(index)]
-    })
+    let mut digest = CRC.digest_with_initial(sum);
+    digest.update(bytes);
+    digest.finalize()
 }
 
-const CRC_TABLE: [u32; 256] = {
-    let mut table = [0; 256];
-    let mut index = 0;
-    while index < 256 {
-        let mut sum = (index as u32) << 24;
-        let mut bit = 0;
-        while bit < 8 {
-            sum = (sum << 1) ^ ((sum >> 31) * 0x04c1_1db7);
-            bit += 1;
-        }
-        table[index] = sum;
-        index += 1;
-    }
-    table
-};
+/// The polynomial of Ogg is that of MPEG-2.
+static CRC: Crc<u32> = Crc::<u32>::new(&CRC_32_MPEG_2);

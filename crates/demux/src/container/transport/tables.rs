@@ -1,6 +1,8 @@
 //! Parses the program association and the program map (ISO/IEC 13818-1 §2.4.4), and stores
 //! their packets.
 
+use crc::{CRC_32_MPEG_2, Crc};
+
 use super::content::Content;
 use super::packet::{PACKET_BYTES, PAT_PID, Packet};
 
@@ -175,7 +177,7 @@ impl Section {
         }
         self.open = false;
         self.bytes.truncate(length);
-        let whole = length >= BODY_AT + CHECKSUM_BYTES && checksum(&self.bytes) == 0;
+        let whole = length >= BODY_AT + CHECKSUM_BYTES && CRC.checksum(&self.bytes) == 0;
         whole.then_some(&self.bytes[..])
     }
 }
@@ -214,14 +216,8 @@ fn program(section: &[u8]) -> Option<Program> {
     })
 }
 
-/// Computes the checksum of ISO/IEC 13818-1 annex A; 0 over an undamaged section.
-fn checksum(bytes: &[u8]) -> u32 {
-    bytes.iter().fold(u32::MAX, |sum, &byte| {
-        (0..8).fold(sum ^ u32::from(byte) << 24, |sum, _| {
-            (sum << 1) ^ ((sum >> 31) * 0x04c1_1db7)
-        })
-    })
-}
+/// The checksum of ISO/IEC 13818-1 annex A; 0 over an undamaged section.
+static CRC: Crc<u32> = Crc::<u32>::new(&CRC_32_MPEG_2);
 
 #[cfg(test)]
 mod tests {
@@ -242,7 +238,7 @@ mod tests {
         bytes.extend(number.to_be_bytes());
         bytes.extend([0xc1, 0, 0]);
         bytes.extend(body);
-        let sum = checksum(&bytes);
+        let sum = CRC.checksum(&bytes);
         bytes.extend(sum.to_be_bytes());
         bytes
     }

@@ -45,11 +45,10 @@ mod flag {
 
 /// Returns the checksum of headers: CRC-32 of polynomial 0x04C11DB7, first bit first, from 0.
 fn checksum(bytes: &[u8]) -> u32 {
-    bytes.iter().fold(0, |crc, byte| {
-        (0..8).fold(crc ^ (u32::from(*byte) << 24), |crc, _| {
-            (crc << 1) ^ (if crc >> 31 == 1 { 0x04c1_1db7 } else { 0 })
-        })
-    })
+    static CRC: crc::Crc<u32> = crc::Crc::<u32>::new(&crc::CRC_32_MPEG_2);
+    let mut digest = CRC.digest_with_initial(0);
+    digest.update(bytes);
+    digest.finalize()
 }
 
 #[cfg(test)]
