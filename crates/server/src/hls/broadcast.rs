@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use glassline_config::Hls as Settings;
 use glassline_hls::{AudioRendition, MultivariantPlaylist, RenditionReport, SegmentRate, Variant};
 use glassline_hub::Stream;
-use glassline_media::{Kind, Track, TrackIndex};
+use glassline_media::{Kind, Track, TrackIndex, TrackLayer};
 use glassline_runtime::TaskWaker;
 use tokio::sync::watch;
 
@@ -15,7 +15,7 @@ use super::aac;
 use super::audience::Viewers;
 use super::on_demand::{OnDemand, aac_layers, rungs};
 use super::rendition::{Rendition, playlist_name};
-use super::rendition_key::{RenditionKey, is_carried};
+use super::rendition_key::{RenditionKey, is_carried, layers_of};
 
 /// A stream with its renditions, as requests see it.
 #[derive(Debug)]
@@ -106,22 +106,23 @@ impl Broadcast {
         all.iter().find(|it| it.name == name).cloned()
     }
 
-    /// Waits for a rendition of this name, for at most `patience`: it comes with its first keyframe.
+    /// Waits for a rendition of this name, for at most `patience`: it comes with its first keyframe. One that
+    /// neither the source has nor anybody was offered is not waited for.
     pub(super) async fn awaited(&self, name: &str, patience: Duration) -> Option<Arc<Rendition>> {
-        if let Some(found) = self.rendition(name) {
-            return Some(found);
-        }
         let mut grown = self.grown.subscribe();
-        let waiting = async {
-            loop {
-                grown.borrow_and_update();
-                if let Some(found) = self.rendition(name) {
-                    return Some(found);
-                }
-                grown.changed().await.ok()?;
-            }
-        };
-        tokio::time::timeout(patience, waiting).await.ok()?
+        let is_settled = |_: &u64| self.rendition(name).is_some() || !self.may_come(name);
+        let _ = tokio::time::timeout(patience, grown.wait_for(is_settled)).await;
+        self.rendition(name)
+    }
+
+    /// Returns whether a rendition of this name may come. A source that is away may return with any.
+    fn may_come(&self, name: &str) -> bool {
+        let tracks = self.stream.tracks();
+        let is_named = |layer: TrackLayer| RenditionKey::of(&tracks, layer).name() == name;
+        self.stream.is_source_away()
+            || tracks.is_empty()
+            || self.on_demand.has(name)
+            || layers_of(&tracks).into_iter().any(is_named)
     }
 
     /// Waits until each track that can be carried has a part: for video for at most `patience`, and for audio

@@ -82,6 +82,11 @@ impl OnDemand {
         }
     }
 
+    /// Returns whether a rendition called `name` was offered.
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.lock().keys().any(|key| key.name() == name)
+    }
+
     /// Notes a request for the rendition called `name`, if it is made on demand.
     pub(super) fn note(&self, name: &str, now: Instant) {
         let mut offered = self.lock();

@@ -107,3 +107,36 @@ async fn a_rung_that_is_asked_for_behind_its_source_is_the_only_layer_of_the_nex
     let errors = scene.errors(&[]);
     assert!(errors.is_empty(), "{errors:#?}");
 }
+
+#[tokio::test]
+async fn a_playlist_is_waited_for_while_a_source_may_bring_it() {
+    let mut scene = Scene::new();
+    let publisher = scene.publish(camera_tracks());
+    scene.watch_with(settings());
+    let waits = |scene: &Scene, name: &str| {
+        let broadcast = &scene.watched.as_ref().expect("it is watched").broadcast;
+        broadcast.want(name);
+        let awaited = broadcast.awaited(name, ms(12_000)).now_or_never();
+        match awaited {
+            None => true,
+            Some(found) => {
+                assert!(found.is_none(), "{name}: nothing was sent");
+                false
+            }
+        }
+    };
+    for (name, is_of_source) in [
+        ("video0", true),
+        ("audio0", true),
+        ("audio0-aac", true),
+        ("video1", false),
+        ("video0-1", false),
+        ("nonsense", false),
+    ] {
+        assert_eq!(waits(&scene, name), is_of_source, "{name}");
+    }
+    publisher.finish(glassline_hub::State::Down {
+        detail: "no route".to_owned(),
+    });
+    assert!(waits(&scene, "video0-1"), "the next source may have it");
+}
