@@ -36,6 +36,8 @@ impl Running {
             .to_owned();
         let failed = |error: std::io::Error| format!("cannot start {name}: {error}");
         let mut child = on(command, cores)
+            // Sources that somebody made over the API of another server here are no part of the load.
+            .env("XDG_STATE_HOME", log.with_extension("state"))
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
