@@ -13,6 +13,13 @@ const SHIFT_MAX: Duration = Duration::from_secs(5);
 /// close are in sync (ITU-R BT.1359 finds errors below 45 ms not detectable).
 const SHIFT_MIN: Duration = Duration::from_millis(10);
 
+/// Largest difference between two reports of a track, by the calendar and by its timestamps, that is
+/// jitter. With more, the sender's clock was set or the timestamps leapt.
+const REPORT_JITTER: Duration = Duration::from_millis(50);
+
+/// Longest delay of a packet behind the one before that is jitter, where timestamps leap.
+const ARRIVAL_JITTER: Duration = Duration::from_millis(100);
+
 /// Step between times of a track that was moved backwards, until its timestamps pass its latest
 /// time.
 const CREEP: Duration = Duration::from_millis(1);
@@ -22,7 +29,8 @@ const CREEP: Duration = Duration::from_millis(1);
 /// A track begins where its first packet arrived, or where the sender reports (RFC 3550 §6.4.1) that
 /// came before say: several frames of audio in one packet arrive up to a second later than they were
 /// taken. Reports that come later move the video to the audio: a frame shown a little longer is not
-/// seen, a gap in audio is heard. Times of a track never go back.
+/// seen, a gap in audio is heard. Where the timestamps of a track leap, its times go on, so that sound
+/// and picture stay together until the next reports. Times of a track never go back.
 #[derive(Debug)]
 pub(super) struct SourceClock {
     zero: Option<Instant>,
@@ -44,6 +52,10 @@ struct TrackState {
     anchor: Option<Anchor>,
     /// RTP ticks and arrival of the latest packet.
     latest: Option<(i64, Instant)>,
+    /// Shortest time in nanoseconds between two units of late; it grows slowly when units come less often.
+    step: Option<i64>,
+    /// Arrival of the latest packet, and the time in nanoseconds of its first unit.
+    arrival: Option<(Instant, i64)>,
     /// The latest sender report: calendar time in nanoseconds, and RTP ticks.
     report: Option<(i128, i64)>,
     /// Time that every later time must exceed, after the track was moved backwards.
@@ -58,6 +70,8 @@ impl SourceClock {
             rate: *rate,
             anchor: None,
             latest: None,
+            step: None,
+            arrival: None,
             report: None,
             floor: None,
             out: MediaTime::from_nanos(i64::MIN),
@@ -77,9 +91,12 @@ impl SourceClock {
             return MediaTime::ZERO;
         };
         if state.leaps(ticks, received) {
-            state.anchor = None;
+            let nanos = state.continued(received);
+            state.anchor = nanos.map(|nanos| Anchor { ticks, nanos });
             state.report = None;
             state.floor = Some(state.out);
+        } else {
+            state.note_step(ticks);
         }
         state.latest = Some((ticks, received));
         let arrival_ns = nanos(received.saturating_duration_since(zero));
@@ -89,7 +106,11 @@ impl SourceClock {
         };
         let state = &mut self.states[track.get()];
         state.anchor = Some(anchor);
-        let mut time = MediaTime::from_nanos(state.nanos_at(anchor, ticks));
+        let nanos = state.nanos_at(anchor, ticks);
+        if state.arrival.is_none_or(|(at, _)| at != received) {
+            state.arrival = Some((received, nanos));
+        }
+        let mut time = MediaTime::from_nanos(nanos);
         if let Some(floor) = state.floor {
             if time > floor {
                 state.floor = None;
@@ -105,11 +126,17 @@ impl SourceClock {
     /// Notes that the sender sampled the extended timestamp `ticks` of `track` at the NTP time
     /// `ntp`.
     pub(super) fn sender_report(&mut self, track: TrackIndex, ntp: u64, ticks: i64) {
-        if let Some(state) = self.states.get_mut(track.get()) {
-            state.report = Some((ntp_nanos(ntp), ticks));
-            for track in TrackIndex::first(self.states.len()) {
-                self.align(track);
-            }
+        let Some(state) = self.states.get_mut(track.get()) else {
+            return;
+        };
+        let report = (ntp_nanos(ntp), ticks);
+        // Reports of other tracks from before such a step say nothing about this one.
+        if state.disagrees(report) {
+            self.states.iter_mut().for_each(|it| it.report = None);
+        }
+        self.states[track.get()].report = Some(report);
+        for track in TrackIndex::first(self.states.len()) {
+            self.align(track);
         }
     }
 
@@ -192,6 +219,39 @@ impl TrackState {
     fn nanos_at(&self, anchor: Anchor, ticks: i64) -> i64 {
         let since = MediaTime::from_ticks(ticks.saturating_sub(anchor.ticks), self.rate);
         anchor.nanos.saturating_add(since.nanos())
+    }
+
+    /// Notes the time between the latest unit and one at `ticks`.
+    fn note_step(&mut self, ticks: i64) {
+        let Some((before, _)) = self.latest.filter(|(before, _)| *before != ticks) else {
+            return;
+        };
+        let step = MediaTime::from_ticks(ticks.saturating_sub(before), self.rate);
+        let step = step.nanos().saturating_abs();
+        let most = self.step.map_or(i64::MAX, |it| it + it / 8);
+        self.step = Some(step.min(most));
+    }
+
+    /// Returns the place of a unit that arrives at `received` with a timestamp that leaps: next to the
+    /// unit before, or later if it arrives later than jitter explains. `None` before the second unit.
+    fn continued(&self, received: Instant) -> Option<i64> {
+        let (before, _) = self.latest?;
+        let next = self
+            .nanos_at(self.anchor?, before)
+            .saturating_add(self.step?);
+        let (then, first) = self.arrival?;
+        let arrived = first.saturating_add(nanos(received.saturating_duration_since(then)));
+        let is_late = arrived > next.saturating_add(nanos(ARRIVAL_JITTER));
+        Some(if is_late { arrived } else { next })
+    }
+
+    /// Returns whether a report and the one before it tell different relations of calendar and timestamps.
+    fn disagrees(&self, (wall, ticks): (i128, i64)) -> bool {
+        self.report.is_some_and(|(wall_before, before)| {
+            let passed = MediaTime::from_ticks(ticks.saturating_sub(before), self.rate);
+            let by_wall = wall - wall_before;
+            by_wall.abs_diff(passed.nanos().into()) > REPORT_JITTER.as_nanos()
+        })
     }
 
     /// Returns whether the timestamps went back, or further ahead than the time that passed.
@@ -321,6 +381,7 @@ mod tests {
         clock.sender_report(AUDIO, ntp(0), 0);
         clock.sender_report(VIDEO, 0, 0);
         let second = start + Duration::from_secs(1);
+        clock.time(VIDEO, 86_400, second - Duration::from_millis(40));
         assert_eq!(ms(clock.time(VIDEO, 90_000, second)), 1000);
         // An encoder that starts over, and one whose clock was set.
         let next = second + Duration::from_millis(40);
@@ -330,5 +391,76 @@ mod tests {
         // A network that stalls is no jump: the timeline continues.
         let next = next + Duration::from_secs(8);
         assert_eq!(ms(clock.time(VIDEO, 900_003_600, next)), 1120);
+    }
+
+    /// Encoders start anew with any timestamp, and packets of a busy machine come late.
+    #[test]
+    fn sound_and_picture_stay_together_where_their_timestamps_leap() {
+        for leap_s in [-10, 5, 3600] {
+            let start = Instant::now();
+            let mut clock = clock();
+            let mut apart = 0;
+            let mut last = [-1; 2];
+            for packet in 0..100i64 {
+                // A packet has seven frames of AAC, and arrives when the last one is complete.
+                let audio_s = if packet >= 50 { leap_s } else { 0 };
+                let late = if packet == 50 { 60 } else { 20 * (packet % 3) };
+                let arrived = start + Duration::from_micros(149_333 * (packet + 1) as u64);
+                let arrived = arrived + Duration::from_millis(late as u64);
+                for frame in packet * 7..packet * 7 + 7 {
+                    let time = clock.time(AUDIO, (frame * 1024) + audio_s * 48_000, arrived);
+                    apart = apart.max((ms(time) - frame * 64 / 3).abs());
+                    assert!(ms(time) > last[1], "audio goes back to {time:?}");
+                    last[1] = ms(time);
+                }
+                // Four frames a packet; the picture leaps a second later.
+                for frame in packet * 4..packet * 4 + 4 {
+                    let video_s = if frame >= 227 { leap_s } else { 0 };
+                    let arrived = start + Duration::from_micros(37_333 * frame as u64);
+                    let arrived = arrived + Duration::from_millis(late as u64);
+                    let time = clock.time(VIDEO, frame * 3360 + video_s * 90_000, arrived);
+                    apart = apart.max((ms(time) - frame * 112 / 3).abs());
+                    assert!(ms(time) > last[0], "video goes back to {time:?}");
+                    last[0] = ms(time);
+                }
+            }
+            assert!(
+                apart <= 2,
+                "{apart} ms from its place behind a leap of {leap_s} s"
+            );
+        }
+    }
+
+    #[test]
+    fn a_unit_behind_a_leap_and_a_pause_comes_behind_the_pause() {
+        let start = Instant::now();
+        let mut clock = clock();
+        for frame in 0..10i64 {
+            let at = start + Duration::from_millis(40) * frame as u32;
+            clock.time(VIDEO, 3600 * frame, at);
+        }
+        let later = start + Duration::from_secs(7);
+        assert_eq!(ms(clock.time(VIDEO, 900_000_000, later)), 7000);
+    }
+
+    /// The reports of both tracks come at different moments, and a step lies between them.
+    #[test]
+    fn reports_from_before_a_step_move_nothing() {
+        let start = Instant::now();
+        for (ticks_ms, wall_ms) in [(500, 0), (0, 1500), (0, -1500)] {
+            let mut clock = clock();
+            clock.time(AUDIO, 0, start);
+            clock.time(VIDEO, 0, start);
+            clock.sender_report(AUDIO, ntp(10_000), 0);
+            clock.sender_report(VIDEO, ntp(10_000), 0);
+            let at = start + Duration::from_secs(5);
+            let wall = ntp((15_000 + wall_ms) as u64);
+            let video = (5000 + ticks_ms) * 90;
+            clock.sender_report(VIDEO, wall, video);
+            assert_eq!(ms(clock.time(VIDEO, video, at)), 5000 + ticks_ms);
+            clock.sender_report(AUDIO, wall, (5000 + ticks_ms) * 48);
+            let next = at + Duration::from_millis(40);
+            assert_eq!(ms(clock.time(VIDEO, video + 3600, next)), 5040 + ticks_ms);
+        }
     }
 }
