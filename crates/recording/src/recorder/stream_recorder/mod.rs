@@ -432,11 +432,16 @@ fn phase(layer_recording: &LayerRecording, length: Duration) -> Duration {
 }
 
 /// Returns the time from `start` until the file is cut: at a multiple of `length` by the wall clock,
-/// shifted by `phase`, so that a server that starts again has the same cuts.
+/// shifted by `phase`, so that a server that starts again has the same cuts. A cut that is nearer than
+/// clocks differ is left out: it was made just now, by the clock of before.
 fn until_cut(start: Duration, phase: Duration, length: Duration) -> Duration {
     let since = (start.saturating_sub(phase)).as_nanos() % length.as_nanos().max(1);
-    let rest = length.as_nanos() - since;
-    Duration::from_nanos(u64::try_from(rest).unwrap_or(u64::MAX))
+    let rest = Duration::from_nanos(u64::try_from(length.as_nanos() - since).unwrap_or(u64::MAX));
+    if rest < CLOCK_STEP {
+        rest + length
+    } else {
+        rest
+    }
 }
 
 #[cfg(test)]

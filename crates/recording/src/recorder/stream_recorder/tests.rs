@@ -271,6 +271,21 @@ fn a_clock_that_is_set_begins_a_file_that_says_so_and_nothing_is_lost() {
 }
 
 #[test]
+fn a_clock_that_is_corrected_a_little_cuts_no_short_files() {
+    let mut scene = Scene::new(60);
+    for _ in 0..4 {
+        scene.run(60);
+        scene.stepped -= 1500;
+    }
+    scene.end();
+    let files = scene.files();
+    let whole = files.get(1..files.len() - 1).expect("several files");
+    assert!(whole.len() >= 2, "{files:?}");
+    let is_long = |it: &RecordedFile| it.duration >= Duration::from_secs(58);
+    assert!(whole.iter().all(is_long), "{files:?}");
+}
+
+#[test]
 fn a_disk_that_refuses_is_a_gap_with_its_reason_and_recording_goes_on_when_it_is_back() {
     for (refusal, kind) in [
         (std::io::ErrorKind::StorageFull, FailureKind::Full),
