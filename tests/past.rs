@@ -169,6 +169,12 @@ impl Client {
         Ok(reply)
     }
 
+    /// Returns the sequence number of the newest packet (RFC 3550 §5.1).
+    fn number(&self) -> u16 {
+        let at = |it: usize| self.newest.get(it).copied().unwrap_or_default();
+        u16::from_be_bytes([at(2), at(3)])
+    }
+
     /// Waits for so many packets of media.
     fn receive(&mut self, packets: usize) -> Result<(), String> {
         while self.packets < packets {
@@ -218,11 +224,28 @@ fn a_session_goes_to_the_past_and_back() -> Result<(), Failed> {
     )?;
     client.receive(20)?;
 
+    let of_layer = format!("{}?at={start}&layer=low", client.url);
+    let none = Client::open(of_layer)?.ask("DESCRIBE", "", "")?;
+    ensure(
+        none.status
+            .starts_with("RTSP/1.0 457 nothing of the layer 'low'"),
+        "a layer that was not recorded is named",
+        &json!(none.status),
+    )?;
+
     let paused = client.ask("PAUSE", "", "")?;
     ensure(
         paused.header("Range").starts_with("clock="),
         "paused",
         &json!(format!("{paused:?}")),
+    )?;
+    let left = client.number();
+    let resumed = client.play("")?;
+    client.receive(1)?;
+    ensure(
+        client.number() == left.wrapping_add(1),
+        "the picture goes on with the frame behind the pause",
+        &json!([left, client.number(), format!("{resumed:?}")]),
     )?;
     let fast = client.play("Scale: 4\r\n")?;
     ensure(

@@ -95,7 +95,7 @@ impl Background {
         let (shared, thread) = (Arc::clone(&self.shared), self.thread);
         self.shared.runtime.spawn(async move {
             let LookBack { path, at, request } = back;
-            let finding = past::find(&shared, &path, at);
+            let finding = past::find(&shared, &path, at, request.layer());
             let found = shared.supervisor.catch_task(Part::Rtsp, finding).await;
             let found = found.unwrap_or(Err(Answer::Refused(Refusal::Internal)));
             let found = LookupResult {

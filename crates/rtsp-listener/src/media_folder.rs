@@ -144,7 +144,8 @@ fn begin(scope: &mut ClientScope<'_>, started: &Started) -> Answer {
         let unit = entry.unit()?;
         is_new(unit.track, unit.first_packet).then_some(number)
     });
-    session.play_from(begin.unwrap_or(reader.ring.end()), now);
+    let continues = started.continues.then_some(&reader.ring);
+    session.play_from(begin.unwrap_or(reader.ring.end()), continues, now);
     let starts = session.transports.iter().map(|(track, transport)| {
         let first = started.first_packets.get(track.get()).copied();
         reader.start(track, transport.srtp(), first, Some(started.time))

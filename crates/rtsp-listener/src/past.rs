@@ -20,12 +20,14 @@ use super::pending_request::{PendingRequest, TrackRequest};
 use super::recorded::Recorded;
 use super::setup::{self, Described};
 use super::shared::Shared;
+use super::wished_layer::WishedLayer;
 
 /// Answer to a server without recordings.
 const NONE_KEPT: &str =
     "this server keeps no recordings: the setting `recordings.folder` names their folder";
 
-/// Finds what is recorded of the stream `path` from `at` on.
+/// Finds what is recorded of the stream `path` from `at` on, of a layer that is recorded by itself if the URL
+/// names one.
 ///
 /// # Errors
 /// Returns the answer if there is nothing.
@@ -33,13 +35,21 @@ pub(super) async fn find(
     shared: &Shared,
     path: &str,
     at: NamedInstant,
+    layer: &WishedLayer,
 ) -> Result<PastFrom, Answer> {
     let at = at.get()?;
     let name = StreamName::parse(path).map_err(|_| Answer::Refused(Refusal::NotFound))?;
-    let of = shared.playback.subject(name, None);
+    let layer = layer.text();
+    let of = shared.playback.subject(name, layer.map(str::to_owned));
     let of = of.ok_or_else(|| refused(NONE_KEPT))?;
     let found = shared.playback.past(of, at).await;
-    found.map_err(|error| no_footage(&error, path))
+    found.map_err(|error| match (&error, layer) {
+        (NoFootage::Nothing, Some(layer)) => refused(&format!(
+            "nothing of the layer '{layer}' of '{path}' is recorded by itself from then on; without layer=, the \
+             best one is played"
+        )),
+        _ => no_footage(&error, path),
+    })
 }
 
 /// Answers a request whose URL names an instant from which something is recorded.

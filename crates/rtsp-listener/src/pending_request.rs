@@ -20,6 +20,16 @@ pub(super) enum PendingRequest {
     SetUp(TrackRequest),
 }
 
+impl PendingRequest {
+    /// Returns the layer that the URL names.
+    pub(super) const fn layer(&self) -> &WishedLayer {
+        match self {
+            Self::Describe { layer, .. } => layer,
+            Self::SetUp(request) => &request.layer,
+        }
+    }
+}
+
 /// The track of a SETUP request.
 #[derive(Clone, Debug)]
 pub(super) struct TrackRequest {

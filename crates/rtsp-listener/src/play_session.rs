@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use glassline_egress::rtsp::{
-    Budget, Cursor, Opened, Playing, StreamReader, TrackTransport, TrackTransports, TransportKind,
+    Budget, Cursor, Opened, Playing, Ring, StreamReader, TrackTransport, TrackTransports,
+    TransportKind,
 };
 use glassline_events::failures::{ClientRole, ConnectionFailure};
 use glassline_hub::{Stream, ViewerToken};
@@ -39,6 +40,8 @@ pub(super) struct PlaySession {
     /// Bytes sent to the player, media and responses.
     pub(super) bytes: u64,
     skipped_before: SkipCounts,
+    /// Entry at which the player rested, if it had got everything before.
+    left_at: Option<u64>,
     pub(super) reception: Reception,
 }
 
@@ -63,6 +66,7 @@ impl PlaySession {
             viewer: None,
             bytes: 0,
             skipped_before: SkipCounts::default(),
+            left_at: None,
             reception: Reception::default(),
         }
     }
@@ -166,10 +170,17 @@ impl PlaySession {
         }
     }
 
-    /// Plays from entry `position` of the stream on.
-    pub(super) fn play_from(&mut self, position: u64, now: Instant) {
+    /// Plays from entry `position` of the stream on. A stream that `continues` after a rest goes on where the
+    /// player left it.
+    pub(super) fn play_from(&mut self, position: u64, continues: Option<&Ring>, now: Instant) {
         let tracks = self.transports.set_up();
-        self.cursor = Some(Cursor::begin_at(position, tracks, now));
+        let kept = |ring: &Ring| self.left_at.filter(|left| *left >= ring.first());
+        let cursor = match continues.and_then(kept) {
+            Some(left) => Cursor::continue_at(left, tracks, now),
+            None => Cursor::begin_at(position, tracks, now),
+        };
+        let position = cursor.position();
+        self.cursor = Some(cursor);
         self.reception.begin(position, now);
         self.count_viewer();
     }
@@ -182,7 +193,9 @@ impl PlaySession {
     /// Stops the stream; the session stays.
     pub(super) fn rest(&mut self) {
         self.skipped_before = self.skipped();
-        self.cursor = None;
+        if let Some(cursor) = self.cursor.take() {
+            self.left_at = (!cursor.is_waiting()).then(|| cursor.position());
+        }
         self.viewer = None;
         self.transports.set_playing(false);
     }

@@ -18,6 +18,11 @@ impl WishedLayer {
         Self(named.map(|(_, value)| value.into()))
     }
 
+    /// Returns the layer as it is written.
+    pub(super) fn text(&self) -> Option<&str> {
+        self.0.as_deref()
+    }
+
     /// Returns the stream that the client plays: `stream`, or that of its layer.
     ///
     /// # Errors

@@ -113,6 +113,14 @@ impl Cursor {
         }
     }
 
+    /// Creates a cursor at `position` for a client that got everything before it, whose decoders go on.
+    pub fn continue_at(position: u64, tracks: TrackSet, now: Instant) -> Self {
+        Self {
+            waiting: TrackSet::default(),
+            ..Self::begin_at(position, tracks, now)
+        }
+    }
+
     /// Continues at `position` after a pause. Each track waits for an entry that a decoder can
     /// start with.
     pub fn jump_to(&mut self, position: u64, now: Instant) {

@@ -42,6 +42,8 @@ pub(super) enum PlayCommand {
 /// The beginning of a reading after a command to play.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Started {
+    /// Whether the reading goes on with the unit behind the last one that it published, as after a pause.
+    pub continues: bool,
     /// Position in the file where the reading begins: the keyframe before the requested position.
     /// For the `Range` header.
     pub from: Duration,

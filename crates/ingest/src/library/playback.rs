@@ -40,6 +40,8 @@ pub(super) struct Playback {
     /// Position in the file where playback begins, until it was reported.
     pub(super) begins: Option<Duration>,
     pub(super) paused: bool,
+    /// Whether it went on behind its last frame when it was started.
+    continues: bool,
     /// The tracks, each with whether its next frame follows the one before.
     joints: Vec<Joint>,
 }
@@ -84,6 +86,7 @@ impl Playback {
             zero,
             begins: Some(begins),
             paused: true,
+            continues: false,
             joints: vec![Joint::Broken; of.tracks().len()],
         };
         while playback.ahead.len() < PRIMING && !playback.read_out && !playback.is_waiting {
@@ -112,7 +115,8 @@ impl Playback {
         timeline: &mut ReadingTimeline,
         now: Instant,
     ) -> Result<(), Failure> {
-        if self.begins.is_none() {
+        self.continues = self.begins.is_none();
+        if self.continues {
             self.next_due()?;
             // Behind the last frame there is nothing to go on with: playback ends at once.
             let next = self.ahead.front().map(|next| (next.due, next.position));
@@ -192,6 +196,7 @@ impl Playback {
         first_packets: Vec<u64>,
     ) -> Started {
         Started {
+            continues: self.continues,
             from,
             until: self.play.until,
             scale: self.effective.scale,
