@@ -87,7 +87,10 @@ impl<S: ReadAt> RecordedFile<S> {
         let (mut file, limit, bytes) = Self::of_head(source)?;
         match file.read_index(file.head_bytes, limit, bytes)? {
             Some(fragments) => file.fragments = fragments,
-            None => file.scan(file.head_bytes, limit)?,
+            None => {
+                file.is_finished = file.is_finished && file.has_end(limit, bytes)?;
+                file.scan(file.head_bytes, limit)?;
+            }
         }
         if let Some(last) = file.fragments.last() {
             file.complete_bytes = last.end();
@@ -122,7 +125,8 @@ impl<S: ReadAt> RecordedFile<S> {
         self.note.as_deref()
     }
 
-    /// Returns whether the writer has finished the file. Another one grows, or its writer died.
+    /// Returns whether the writer has finished the file. Another one grows, its writer died, or its end was
+    /// cut off later.
     pub fn is_finished(&self) -> bool {
         self.is_finished
     }
@@ -246,6 +250,12 @@ impl<S: ReadAt> RecordedFile<S> {
         let index = read_index(&self.read(at, usize::try_from(bytes).unwrap_or(0))?);
         let is_within = |it: &FragmentEntry| it.offset >= start && it.end() <= limit;
         Ok(index.filter(|index| index.iter().all(is_within)))
+    }
+
+    /// Returns whether the description of all samples stands whole behind the media, which end at `limit`.
+    fn has_end(&self, limit: u64, file_bytes: u64) -> Result<bool, ReadError> {
+        let movie = Window::new(&self.source, file_bytes).any_head(limit)?;
+        Ok(movie.is_some_and(|it| &it.kind == b"moov" && it.end <= file_bytes))
     }
 
     /// Lists the fragments from `at` on, up to the first one that is not whole.
@@ -402,7 +412,7 @@ impl FileHead {
             match &head.kind {
                 // The media of a finished file hold its first header.
                 b"mdat" if head.body - at == PLACEHOLDER_BYTES && !is_finished => {
-                    (is_finished, limit) = (true, head.end);
+                    (is_finished, limit, placeholder) = (true, head.end, Some(at));
                     at = head.body;
                     continue;
                 }

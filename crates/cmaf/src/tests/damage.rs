@@ -131,6 +131,33 @@ fn a_finished_file_without_its_index_is_read_by_its_fragments() {
     }
 }
 
+/// A copy that stopped, or a file system that was checked, leaves such files.
+#[test]
+fn a_finished_file_whose_end_was_cut_off_is_finished_again() {
+    let run = Run::of(Stream::of_sample("h264-aac.mp4").cut(recording()));
+    let file = run.finished_file();
+    let whole = RecordedFile::open(&file[..]).expect("finished");
+    let media = whole.complete_bytes() as usize;
+    let index = u32::from_be_bytes(*file[file.len() - 8..].first_chunk().expect("a length"));
+    let movie = file.len() - index as usize;
+    for end in [media - 1, media, media + 4, media + 100, movie - 1, movie] {
+        let cut = &file[..end];
+        let read = RecordedFile::open(cut).expect("its head is there");
+        let count = whole.fragments().len() - usize::from(end < media);
+        assert_eq!(read.fragments(), &whole.fragments()[..count]);
+        let has_movie = end == movie;
+        assert_eq!(read.is_finished(), has_movie, "cut at {end}");
+        let Ok(writer) = read.resume() else {
+            assert!(has_movie, "cut at {end}");
+            continue;
+        };
+        let mut again = cut[..read.complete_bytes() as usize].to_vec();
+        finish(&mut again, writer);
+        assert!(end < media || again == file, "cut at {end}");
+        demuxed(again).expect("a plain file");
+    }
+}
+
 #[test]
 fn a_growing_file_shows_what_was_written_since() {
     let run = Run::of(Stream::of_sample("h264-aac.mp4").cut(recording()));
