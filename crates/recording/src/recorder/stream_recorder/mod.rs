@@ -300,12 +300,19 @@ impl StreamRecorder {
         let file = OpenFile::begin(header, &says, fragment);
         let pieces = vec![file.head()];
         run.file = Some(file);
-        let of = |source: &TrackIndex| {
+        let of = |(source, written): (&TrackIndex, &CmafTrack)| {
             let mut tracks = run.tracks.iter();
-            let track = tracks.find(|(index, _)| index == source);
-            track.map(|(_, track)| RecordedTrack::of(track))
+            let (_, track) = tracks.find(|(index, _)| index == source)?;
+            // The description of a stream has the size of its largest layer, or none yet.
+            let (width, height) = written.size().unwrap_or_default();
+            Some(RecordedTrack {
+                width: width.into(),
+                height: height.into(),
+                ..RecordedTrack::of(track)
+            })
         };
-        let tracks = header.sources.iter().filter_map(of).collect();
+        let tracks = header.sources.iter().zip(header.header.tracks());
+        let tracks = tracks.filter_map(of).collect();
         let stream_time = MediaTime::from_nanos(
             header
                 .origin

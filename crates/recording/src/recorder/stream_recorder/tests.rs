@@ -246,6 +246,10 @@ fn another_size_is_another_file_without_a_gap() {
     let files = scene.files();
     assert_eq!(files.len(), 2, "{files:?}");
     assert_eq!(files[1].beginning, Beginning::Parameters);
+    let sizes = files
+        .iter()
+        .map(|it| (it.tracks[0].width, it.tracks[0].height));
+    assert_eq!(sizes.collect::<Vec<_>>(), [(640, 480), (320, 480)]);
     assert_eq!(scene.spans().len(), 1);
 }
 
