@@ -1,11 +1,12 @@
 //! Senders of messages to a publisher, which share what may wait for it.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use glassline_sctp::channel::Init;
+use parking_lot::Mutex;
 
-use super::{Posted, PostedContent, lock};
+use super::{Posted, PostedContent};
 
 /// A viewer, or another server with its viewers, as the sender of messages to a publisher.
 #[derive(Debug, Default)]
@@ -17,7 +18,7 @@ pub(crate) struct Sender {
 impl Sender {
     /// Returns the channel that lost a message since the last call.
     pub(crate) fn take_cut(&self) -> Option<Arc<Init>> {
-        lock(&self.cut).take()
+        self.cut.lock().take()
     }
 }
 
@@ -85,7 +86,7 @@ impl Posted {
         if let (Some(sender), PostedContent::Message { channel, .. }) =
             (&self.sender, &self.content)
         {
-            *lock(&sender.cut) = Some(Arc::clone(channel));
+            *sender.cut.lock() = Some(Arc::clone(channel));
         }
     }
 }

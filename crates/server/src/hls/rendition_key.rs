@@ -114,6 +114,27 @@ pub(super) fn is_carried(track: &Track) -> bool {
         && glassline_cmaf::CmafTrack::is_carried(track)
 }
 
+/// Returns the layers of tracks that go by HLS whoever plays them: the only one of a track, or each of the
+/// encodings that its source sends.
+pub(super) fn layers_of(tracks: &[Track]) -> Vec<TrackLayer> {
+    let carried = TrackIndex::enumerate(tracks).filter(|(_, track)| is_carried(track));
+    let of = |(index, track): (TrackIndex, &Track)| -> Vec<TrackLayer> {
+        match track.layers.len() {
+            0 => vec![index.into()],
+            _ => {
+                let layers = track.layers.iter().enumerate();
+                let sent = layers.filter(|(_, it)| !it.is_made_here);
+                let of = |(position, _)| TrackLayer {
+                    track: index,
+                    layer: LayerIndex::of_encoding(position),
+                };
+                sent.map(of).collect()
+            }
+        }
+    };
+    carried.flat_map(of).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use glassline_media::Layer;

@@ -18,9 +18,7 @@ use std::time::{Duration, Instant};
 
 use glassline_hls::{Numbers, Terms};
 use glassline_hub::{Hub, StreamChange, StreamEvent, StreamEvents, Subscription, Wake};
-use glassline_media::{
-    Kind, LayerIndex, MediaTime, MediaUnit, Track, TrackIndex, TrackLayer, WallClock,
-};
+use glassline_media::{Kind, MediaTime, MediaUnit, Track, TrackIndex, TrackLayer, WallClock};
 use glassline_runtime::{Clock, TaskWaker};
 
 use super::aac::{self, AacMaker};
@@ -29,7 +27,7 @@ use super::cadence::Cadence;
 use super::dates::Dates;
 use super::on_demand::{aac_layers, rungs};
 use super::pass::{self, Opens, PassKey};
-use super::rendition_key::{FrameSource, RenditionKey, is_carried};
+use super::rendition_key::{FrameSource, RenditionKey, is_carried, layers_of};
 use super::shared::{Change, PARTS_BEHIND, Shared};
 use super::track_writer::TrackWriter;
 
@@ -472,25 +470,4 @@ impl Writer {
         // What is needed for playing may take twice as much.
         kept <= bytes_max * 2
     }
-}
-
-/// Returns the layers of tracks that go by HLS whoever plays them: the only one of a track, or each of the
-/// encodings that its source sends.
-fn layers_of(tracks: &[Track]) -> Vec<TrackLayer> {
-    let carried = TrackIndex::enumerate(tracks).filter(|(_, track)| is_carried(track));
-    let of = |(index, track): (TrackIndex, &Track)| -> Vec<TrackLayer> {
-        match track.layers.len() {
-            0 => vec![index.into()],
-            _ => {
-                let layers = track.layers.iter().enumerate();
-                let sent = layers.filter(|(_, it)| !it.is_made_here);
-                let of = |(position, _)| TrackLayer {
-                    track: index,
-                    layer: LayerIndex::of_encoding(position),
-                };
-                sent.map(of).collect()
-            }
-        }
-    };
-    carried.flat_map(of).collect()
 }
