@@ -97,7 +97,7 @@ struct LostPacket {
     bytes: u64,
 }
 
-/// What the controller allows until its state changes.
+/// The window and the pacing rate of a controller, which stay until its state changes.
 #[derive(Clone, Copy, Debug)]
 struct Limits {
     /// Congestion window in bytes.

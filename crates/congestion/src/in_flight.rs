@@ -31,7 +31,7 @@ impl Packet {
     }
 }
 
-/// What a flow knew when it sent packets.
+/// The knowledge of a flow when it sent packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Departure {
     /// Bytes delivered in all.

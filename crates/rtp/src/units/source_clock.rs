@@ -46,6 +46,14 @@ struct Anchor {
     nanos: i64,
 }
 
+/// A sender report: the calendar time at which the source sampled a timestamp.
+#[derive(Clone, Copy, Debug)]
+struct Report {
+    /// Calendar time in nanoseconds since 1900.
+    wall: i128,
+    ticks: i64,
+}
+
 #[derive(Clone, Copy, Debug)]
 struct TrackState {
     rate: u32,
@@ -56,8 +64,8 @@ struct TrackState {
     step: Option<i64>,
     /// Arrival of the latest packet, and the time in nanoseconds of its first unit.
     arrival: Option<(Instant, i64)>,
-    /// The latest sender report: calendar time in nanoseconds, and RTP ticks.
-    report: Option<(i128, i64)>,
+    /// The latest sender report.
+    report: Option<Report>,
     /// Time that every later time must exceed, after the track was moved backwards.
     floor: Option<MediaTime>,
     out: MediaTime,
@@ -129,7 +137,8 @@ impl SourceClock {
         let Some(state) = self.states.get_mut(track.get()) else {
             return;
         };
-        let report = (ntp_nanos(ntp), ticks);
+        let wall = ntp_nanos(ntp);
+        let report = Report { wall, ticks };
         // Reports of other tracks from before such a step say nothing about this one.
         if state.disagrees(report) {
             self.states.iter_mut().for_each(|it| it.report = None);
@@ -144,7 +153,7 @@ impl SourceClock {
     /// without a sender report.
     pub(super) fn wall_clock(&self, track: TrackIndex) -> Option<i128> {
         let state = self.states.get(track.get())?;
-        let (wall, ticks) = state.report?;
+        let Report { wall, ticks } = state.report?;
         Some(wall - i128::from(state.nanos_at(state.anchor?, ticks)))
     }
 
@@ -172,9 +181,9 @@ impl SourceClock {
             .filter(|_| track != self.fixed)
             .chain(others.map(|(_, other)| other))
             .filter_map(|other| other.anchor.zip(other.report).map(|known| (other, known)));
-        let (wall, ticks) = state.report?;
-        let (other, (anchor, (other_wall, other_ticks))) = begun.next()?;
-        let nanos = i128::from(other.nanos_at(anchor, other_ticks)) + (wall - other_wall);
+        let Report { wall, ticks } = state.report?;
+        let (other, (anchor, of_other)) = begun.next()?;
+        let nanos = i128::from(other.nanos_at(anchor, of_other.ticks)) + (wall - of_other.wall);
         let nanos = i64::try_from(nanos).ok()?;
         Some(Anchor { ticks, nanos })
     }
@@ -246,10 +255,11 @@ impl TrackState {
     }
 
     /// Returns whether a report and the one before it tell different relations of calendar and timestamps.
-    fn disagrees(&self, (wall, ticks): (i128, i64)) -> bool {
-        self.report.is_some_and(|(wall_before, before)| {
-            let passed = MediaTime::from_ticks(ticks.saturating_sub(before), self.rate);
-            let by_wall = wall - wall_before;
+    fn disagrees(&self, report: Report) -> bool {
+        self.report.is_some_and(|before| {
+            let ticks = report.ticks.saturating_sub(before.ticks);
+            let passed = MediaTime::from_ticks(ticks, self.rate);
+            let by_wall = report.wall - before.wall;
             by_wall.abs_diff(passed.nanos().into()) > REPORT_JITTER.as_nanos()
         })
     }
@@ -395,7 +405,7 @@ mod tests {
 
     /// Encoders start anew with any timestamp, and packets of a busy machine come late.
     #[test]
-    fn sound_and_picture_stay_together_where_their_timestamps_leap() {
+    fn audio_and_video_stay_together_where_their_timestamps_leap() {
         for leap_s in [-10, 5, 3600] {
             let start = Instant::now();
             let mut clock = clock();
