@@ -53,7 +53,7 @@ pub struct Flow {
     /// Limits of the controller, kept so that a packet does not touch the controller's memory; `None` where
     /// each packet may change the limits.
     limits: Option<Limits>,
-    /// Packets in flight.
+    /// The packets that are neither acknowledged nor lost yet, with what was known when each left.
     in_flight: InFlight,
     /// Whether the next packet leaves with other knowledge than the one before.
     has_news: bool,

@@ -57,7 +57,7 @@ impl Shares {
         }
     }
 
-    /// Forgets all messages.
+    /// Forgets the messages of all senders, because none waits any more.
     pub(crate) fn clear(&mut self) {
         self.0.clear();
     }

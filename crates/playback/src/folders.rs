@@ -31,7 +31,7 @@ pub(super) enum Asker {
 pub(super) struct FolderAnswers<T> {
     /// Answers of the folders whose disks gave them in time.
     pub(super) said: Vec<T>,
-    /// The other folders.
+    /// The folders whose disks gave no answer in time.
     pub(super) missing: Missing,
 }
 

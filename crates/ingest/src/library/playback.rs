@@ -40,7 +40,7 @@ pub(super) struct Playback {
     /// Position in the file where playback begins, until it was reported.
     pub(super) begins: Option<Duration>,
     pub(super) paused: bool,
-    /// Whether it went on behind its last frame when it was started.
+    /// Whether this playback went on behind its last frame when it was started.
     continues: bool,
     /// The tracks, each with whether its next frame follows the one before.
     joints: Vec<Joint>,

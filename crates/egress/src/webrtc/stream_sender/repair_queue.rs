@@ -1,4 +1,4 @@
-//! The packets of a viewer that wait to be sent again, and those that left a moment ago.
+//! The packets of a viewer that wait to be sent again, and those that left and soon leave once more.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -112,7 +112,7 @@ impl Repairs {
         }
     }
 
-    /// Has the copies wait that are due.
+    /// Moves the copies that are due behind the repairs that wait.
     pub(super) fn release_copies(&mut self, now: Instant) {
         while self.copy_at().is_some_and(|due| due <= now)
             && let Some(Copied { repair, .. }) = self.copies.pop_front()
@@ -130,13 +130,14 @@ impl Repairs {
         self.front().filter(|_| !self.lacks_credit)
     }
 
-    /// Returns whether a repair leaves next, which `may_leave` as soon as the rate allows for its bytes. Smaller
-    /// packets of newer frames would always take what a large repair waits for, so that both take turns.
+    /// Returns whether the next that leaves is a repair. `may_leave`: whether a repair of so many bytes waits for
+    /// the rate alone. Repairs and media take turns, because smaller packets of newer frames would always take
+    /// the bytes that a large repair waits for.
     pub(super) fn are_next(&self, may_leave: impl FnOnce(u64) -> bool) -> bool {
         !self.had_turn && self.front().is_some_and(|it| may_leave(it.bytes()))
     }
 
-    /// Notes that `bytes` of repairs left at a time, and that `credit` bytes more may.
+    /// Notes that `bytes` of repairs left together, and that `credit` more bytes may leave.
     pub(super) fn note_sent(&mut self, bytes: u64, credit: u64) {
         self.had_turn |= bytes > 0;
         self.used += bytes;
