@@ -37,9 +37,9 @@ const FEEDBACK_TIMEOUT_ROUND_TRIPS: u32 = 4;
 /// Least time without feedback after which one packet may leave although the window is full, and the
 /// interval of such packets. Peers send feedback about what arrives: where the last feedback is lost and
 /// nothing more arrives, no other one would come.
-const ASK_MIN: Duration = Duration::from_millis(150);
+const ASK_MIN: Duration = Duration::from_millis(100);
 /// That time before the first round trip is known.
-const ASK_FIRST: Duration = Duration::from_millis(300);
+const ASK_FIRST: Duration = Duration::from_millis(200);
 
 /// Longest interval of feedback. Peers send feedback every 50 to 250 ms while packets arrive
 /// (libwebrtc).
